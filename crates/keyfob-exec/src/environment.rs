@@ -1,0 +1,95 @@
+//! The environment: of this process, and the one a plugin gets.
+//!
+//! Upstream: `os/exec` of Go 1.26 (`dedupEnv`), through `pkg/credentialprovider/plugin` and `client-go`'s exec plugin.
+
+use std::{
+    collections::HashSet,
+    ffi::{OsStr, OsString},
+    fmt,
+    os::unix::ffi::OsStrExt as _,
+};
+
+/// The environment of the host process, as an argument. It is read anew for every run.
+pub trait Environment: Send + Sync + fmt::Debug {
+    /// The value of one variable.
+    fn var(&self, name: &str) -> Option<OsString>;
+
+    /// Every variable, in order.
+    fn vars(&self) -> Vec<(OsString, OsString)>;
+}
+
+/// The real environment of this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemEnvironment;
+
+#[expect(clippy::disallowed_methods, reason = "this is the boundary to the system")]
+impl Environment for SystemEnvironment {
+    fn var(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name)
+    }
+
+    fn vars(&self) -> Vec<(OsString, OsString)> {
+        std::env::vars_os().collect()
+    }
+}
+
+/// The `NAME=value` list a plugin gets: the host's variables, then the configured ones; the last of a name wins and
+/// keeps its place.
+///
+/// As in Go a name ends at the first `=` that is not its first byte, so an empty name is passed on as `=value`.
+pub fn overlay(
+    host: impl IntoIterator<Item = (OsString, OsString)>,
+    configured: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<OsString> {
+    let entries: Vec<OsString> = host.into_iter().chain(configured).map(joined).collect();
+    let mut seen = HashSet::new();
+    let mut kept: Vec<OsString> =
+        entries.into_iter().rev().filter(|entry| seen.insert(name_of(entry).to_vec())).collect();
+    kept.reverse();
+    kept
+}
+
+fn joined((mut entry, value): (OsString, OsString)) -> OsString {
+    entry.push("=");
+    entry.push(value);
+    entry
+}
+
+/// The name of a `NAME=value` entry.
+pub(crate) fn name_of(entry: &OsStr) -> &[u8] {
+    let bytes = entry.as_bytes();
+    let end = bytes.iter().skip(1).position(|byte| *byte == b'=').map_or(0, |at| at + 1);
+    bytes.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn the_last_of_a_name_wins_and_keeps_its_place() {
+        let host = pairs(&[("REGION", "north"), ("HOME", "/root"), ("LANG", "C")]);
+        let configured = pairs(&[("HOME", "/tmp"), ("REGION", "south"), ("HOME", "/srv")]);
+
+        assert_eq!(overlay(host, configured), ["LANG=C", "REGION=south", "HOME=/srv"]);
+    }
+
+    #[test]
+    fn an_empty_name_and_a_name_with_an_equals_sign_are_read_as_go_reads_them() {
+        let host = pairs(&[("", "one"), ("A", "1")]);
+        let configured = pairs(&[("", "two"), ("A=B", "2"), ("", "x=3")]);
+
+        assert_eq!(overlay(host, configured), ["=two", "A=B=2", "=x=3"]);
+    }
+
+    #[test]
+    fn names_are_case_sensitive() {
+        let kept = overlay(pairs(&[("path", "a")]), pairs(&[("PATH", "b")]));
+
+        assert_eq!(kept, ["path=a", "PATH=b"]);
+    }
+}

@@ -1,0 +1,47 @@
+//! The one place that starts processes, and the edge to the operating system: [`Runner`], [`Clock`], [`Environment`].
+//!
+//! An [`Invocation`] says what to run; [`ProcessRunner`] runs it in a process group of its own, feeds its stdin while
+//! it reads its output, bounds both output streams, kills the whole group at the deadline or when the future is
+//! dropped, and always reaps. What comes back is a [`Finished`] or a typed [`RunError`]; neither shows what the
+//! plugin printed on stdout.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//!
+//! use keyfob_exec::{Invocation, ProcessRunner, Program, Runner, Stdin, SystemEnvironment};
+//!
+//! let runner = ProcessRunner::new(SystemEnvironment);
+//! let cat = Program::on_path("cat", &SystemEnvironment)?;
+//! let invocation = Invocation::new(cat)
+//!     .stdin(Stdin::bytes("hello"))
+//!     .deadline(Duration::from_secs(60));
+//!
+//! let answer = runner.run(&invocation).await?.success()?;
+//! assert_eq!(answer.expose(), b"hello");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Linux only: it stands on `posix_spawn` and process file descriptors.
+
+mod clock;
+mod environment;
+mod invocation;
+mod outcome;
+mod pipes;
+mod process;
+mod program;
+mod redact;
+mod runner;
+mod trust;
+
+pub use clock::{Clock, SystemClock};
+pub use environment::{Environment, SystemEnvironment, overlay};
+pub use invocation::{Invocation, Limits, Stderr, Stdin};
+pub use outcome::{Finished, RunError, Status, StderrTail};
+pub use program::{LookupError, NotRunnable, Program};
+pub use redact::{REDACTED, Redactor};
+pub use runner::{ProcessRunner, Runner, Running};
+pub use trust::{Concern, Flaw, TrustPolicy, Untrusted, check_trust};

@@ -1,0 +1,223 @@
+//! How a run ended.
+
+use std::{fmt, io, path::PathBuf, time::Duration};
+
+use keyfob_api::Secret;
+use nix::sys::signal::Signal;
+use thiserror::Error;
+
+use crate::{NotRunnable, Redactor};
+
+/// A program that ran to its end, well or not.
+#[derive(Debug)]
+pub struct Finished {
+    /// The path that was run.
+    pub program: PathBuf,
+    /// How it ended.
+    pub status: Status,
+    /// What it printed: the protocol, and a secret.
+    pub stdout: Secret<Vec<u8>>,
+    /// The end of what it said, redacted.
+    pub stderr: StderrTail,
+    /// From before the start until after the end.
+    pub elapsed: Duration,
+}
+
+impl Finished {
+    /// What it printed, if it exited with code 0; any other end is an error.
+    pub fn success(self) -> Result<Secret<Vec<u8>>, RunError> {
+        let Self { program, status, stdout, stderr, elapsed } = self;
+        match status {
+            Status::Exited(0) => Ok(stdout),
+            Status::Exited(_) | Status::Signaled(_) => {
+                Err(RunError::Failed { program, status, stderr, elapsed })
+            }
+        }
+    }
+}
+
+/// How a process ended by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a process has no third way to end")]
+pub enum Status {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal killed it.
+    Signaled(i32),
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Exited(code) => write!(f, "exit code {code}"),
+            Self::Signaled(signal) => match Signal::try_from(signal) {
+                Ok(name) => write!(f, "killed by {name}"),
+                Err(_) => write!(f, "killed by signal {signal}"),
+            },
+        }
+    }
+}
+
+/// The end of what a program said on stderr: redacted, and safe to show on a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StderrTail {
+    text: String,
+    truncated: bool,
+}
+
+impl StderrTail {
+    /// Takes the raw end of a stream. `truncated` says that more stood before it.
+    pub fn new(raw: &[u8], truncated: bool, redactor: &Redactor) -> Self {
+        let redacted = redactor.redact(&String::from_utf8_lossy(raw));
+        // The cut may have beheaded a secret, whose end then stands here unrecognised.
+        let beheaded = if truncated { redactor.longest() } else { 0 };
+        let whole = redacted.get(redacted.ceil_char_boundary(beheaded)..).unwrap_or_default();
+        Self { text: printable(whole), truncated }
+    }
+
+    /// The text, without trailing white space.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether more was said before this.
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+}
+
+impl fmt::Display for StderrTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = if self.truncated { "…" } else { "" };
+        write!(f, "{start}{}", self.text)
+    }
+}
+
+/// Text that cannot move a cursor or colour a terminal: control characters are spelled out.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.trim_end().chars() {
+        if c.is_control() && !matches!(c, '\n' | '\t') {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// A run that gave no answer. None of these hold anything that was printed on stdout.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no such file.
+    #[error("cannot run {}: no such file", program.display())]
+    NotFound {
+        /// The path that was tried.
+        program: PathBuf,
+    },
+    /// There is a file, but it cannot be run.
+    #[error("cannot run {}: {why}", program.display())]
+    NotExecutable {
+        /// The path that was tried.
+        program: PathBuf,
+        /// What is wrong with it.
+        why: NotRunnable,
+    },
+    /// The kernel refuses arguments and environment of this size.
+    #[error(
+        "cannot run {}: its arguments and environment have {total} bytes, the largest string {largest}; \
+         Linux takes 131071 for one, and a quarter of the stack limit for all",
+        program.display()
+    )]
+    ArgumentListTooLong {
+        /// The path that was tried.
+        program: PathBuf,
+        /// The length of the largest argument or variable.
+        largest: usize,
+        /// The length of all of them.
+        total: usize,
+    },
+    /// An argument or a variable holds a NUL byte, which no program can be given.
+    #[error("cannot run {}: {what} contains a NUL byte", program.display())]
+    NulByte {
+        /// The path that was to be run.
+        program: PathBuf,
+        /// Which kind of string it was.
+        what: &'static str,
+    },
+    /// The deadline passed; the program and all it started were killed.
+    #[error("{} was killed after {} s without an answer{}", program.display(), after.as_secs_f64(), said(stderr))]
+    TimedOut {
+        /// The path that was run.
+        program: PathBuf,
+        /// The deadline.
+        after: Duration,
+        /// What it had said until then.
+        stderr: StderrTail,
+    },
+    /// It printed more than it may; it was killed.
+    #[error("{} printed more than {limit} bytes and was killed{}", program.display(), said(stderr))]
+    OutputTooLarge {
+        /// The path that was run.
+        program: PathBuf,
+        /// How much it may print.
+        limit: usize,
+        /// What it had said until then.
+        stderr: StderrTail,
+    },
+    /// It exited with another code than 0, or a signal killed it.
+    #[error("{} failed: {status}{}", program.display(), said(stderr))]
+    Failed {
+        /// The path that was run.
+        program: PathBuf,
+        /// How it ended.
+        status: Status,
+        /// What it said.
+        stderr: StderrTail,
+        /// How long it ran.
+        elapsed: Duration,
+    },
+    /// The operating system failed us: no more descriptors, processes or memory.
+    #[error("cannot run {}: {step} failed", program.display())]
+    System {
+        /// The path that was to be run.
+        program: PathBuf,
+        /// What was being done.
+        step: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn said(stderr: &StderrTail) -> String {
+    if stderr.text.is_empty() { String::new() } else { format!("; it said: {stderr}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_cannot_steer_a_terminal() {
+        let tail = StderrTail::new(b"\x1b[2Jgone\r\nbye\n\n", false, &Redactor::default());
+
+        assert_eq!(tail.text(), "\\u{1b}[2Jgone\\r\nbye");
+    }
+
+    #[test]
+    fn a_secret_beheaded_by_the_cut_does_not_show_its_end() {
+        let redactor = Redactor::new(&[Secret::from("correct-horse-battery")]);
+
+        let tail = StderrTail::new(b"se-battery was refused, sorry", true, &redactor);
+
+        assert_eq!(tail.to_string(), "…d, sorry");
+    }
+
+    #[test]
+    fn the_name_of_a_signal_is_shown() {
+        assert_eq!(Status::Signaled(9).to_string(), "killed by SIGKILL");
+        assert_eq!(Status::Signaled(40).to_string(), "killed by signal 40");
+    }
+}

@@ -1,0 +1,228 @@
+//! Runs an invocation to its end.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    fs::File,
+    io,
+    os::fd::OwnedFd,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use keyfob_api::Secret;
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    Environment, Finished, Invocation, Redactor, RunError, Status, Stderr, StderrTail, Stdin,
+    overlay,
+    pipes::{Answer, Feed, Forward, Messages, ReadError, pipe, read},
+    process::{Child, Standard, system_error},
+    redact::{secret_of, words_of},
+};
+
+/// A run under way. Dropping it kills the process group and reaps it.
+pub type Running<'a> = Pin<Box<dyn Future<Output = Result<Finished, RunError>> + Send + 'a>>;
+
+/// Runs programs. The real one is [`ProcessRunner`]; tests bring their own.
+pub trait Runner: Send + Sync + fmt::Debug {
+    /// Runs a program to its end, its deadline or its limits.
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a>;
+}
+
+/// Runs real processes. Needs a tokio runtime with I/O and time, in a host that neither ignores `SIGCHLD` nor reaps
+/// children it does not know.
+///
+/// A host that is itself killed leaves its plugins running, because they are in groups of their own: one that wants to
+/// take them along on `SIGTERM` drops the future.
+#[derive(Debug, Clone)]
+pub struct ProcessRunner {
+    environment: Arc<dyn Environment>,
+}
+
+impl ProcessRunner {
+    /// A runner whose plugins start from this environment, read anew for each run.
+    pub fn new(environment: impl Environment + 'static) -> Self {
+        Self { environment: Arc::new(environment) }
+    }
+}
+
+impl Runner for ProcessRunner {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+        Box::pin(async move {
+            let ran = self.start_and_collect(invocation).await;
+            match &ran {
+                Ok(finished) => tracing::debug!(
+                    program = %invocation.program().display(),
+                    status = %finished.status,
+                    elapsed = ?finished.elapsed,
+                    "plugin ran"
+                ),
+                Err(error) => tracing::debug!(%error, "plugin did not run to its end"),
+            }
+            ran
+        })
+    }
+}
+
+impl ProcessRunner {
+    #[expect(clippy::disallowed_methods, reason = "this is the boundary to the system")]
+    async fn start_and_collect(&self, invocation: &Invocation) -> Result<Finished, RunError> {
+        let started = Instant::now();
+        let env = overlay(self.environment.vars(), invocation.env.iter().cloned());
+        let named = env.iter().filter_map(|entry| secret_of(entry));
+        let secrets: Vec<_> = named.chain(invocation.secrets.iter().cloned()).collect();
+        let redactor = Redactor::new(&secrets);
+        let process = Process::start(invocation, env)?;
+        let mut answer = Answer::new(invocation.limits.stdout);
+        let mut messages = messages(invocation, &redactor);
+        let end = process.collect(invocation, &mut answer, &mut messages).await;
+        let stderr = stderr_tail(&messages, &answer, &secrets);
+        let program = invocation.program().to_path_buf();
+        match end.map_err(|source| system_error(&program, "talking to it", source))? {
+            End::Exited(status) => Ok(Finished {
+                program,
+                status,
+                stdout: answer.into_secret(),
+                stderr,
+                elapsed: started.elapsed(),
+            }),
+            End::TimedOut(after) => Err(RunError::TimedOut { program, after, stderr }),
+            End::TooLarge => {
+                Err(RunError::OutputTooLarge { program, limit: invocation.limits.stdout, stderr })
+            }
+        }
+    }
+}
+
+/// A started process and our ends of its pipes.
+struct Process {
+    child: Child,
+    feed: Option<Feed>,
+    stdout: OwnedFd,
+    stderr: Option<OwnedFd>,
+}
+
+/// How it ended. Whichever way, it has been reaped.
+enum End {
+    Exited(Status),
+    TimedOut(Duration),
+    TooLarge,
+}
+
+impl Process {
+    fn start(invocation: &Invocation, env: Vec<OsString>) -> Result<Self, RunError> {
+        let system = |source| system_error(invocation.program(), "talking to it", source);
+        let (stdin, feed) = open_stdin(&invocation.stdin).map_err(system)?;
+        let (stdout, child_stdout) = pipe().map_err(system)?;
+        let (stderr, child_stderr) = match &invocation.stderr {
+            Stderr::Inherit => (None, None),
+            Stderr::Tail | Stderr::Forward(_) => {
+                pipe().map(|(ours, theirs)| (Some(ours), Some(theirs))).map_err(system)?
+            }
+        };
+        let standard = Standard { stdin, stdout: child_stdout, stderr: child_stderr };
+        let child = Child::spawn(invocation, env, standard)?;
+        Ok(Self { child, feed, stdout, stderr })
+    }
+
+    /// Feeds and reads until the process has exited and its pipes are closed, or one of the limits is met.
+    async fn collect(
+        self,
+        invocation: &Invocation,
+        answer: &mut Answer,
+        messages: &mut Messages<'_>,
+    ) -> io::Result<End> {
+        let Self { child, feed, stdout, stderr } = self;
+        let mut output = pin!(read_both(stdout, answer, stderr, messages));
+        let mut feed = pin!(feed_all(feed));
+        let mut deadline = pin!(deadline(invocation.deadline));
+        let (mut written, mut read_all) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                after = &mut deadline => return Ok(End::TimedOut(after)),
+                done = &mut feed, if !written => { done?; written = true; }
+                done = &mut output, if !read_all => match done {
+                    Ok(()) => read_all = true,
+                    Err(ReadError::TooLarge) => return Ok(End::TooLarge),
+                    Err(ReadError::Io(error)) => return Err(error),
+                },
+                exited = child.exited() => { exited?; break; }
+            }
+        }
+        if !read_all {
+            match timeout(invocation.limits.drain, output).await {
+                Ok(Ok(())) => {}
+                Ok(Err(ReadError::TooLarge)) => return Ok(End::TooLarge),
+                Ok(Err(ReadError::Io(error))) => return Err(error),
+                // Something the plugin started holds its pipes. The plugin has said all it will ever say.
+                Err(_) => child.kill(),
+            }
+        }
+        child.reap().map(End::Exited)
+    }
+}
+
+/// The child's stdin, and what is still to be written to it.
+fn open_stdin(stdin: &Stdin) -> io::Result<(Option<OwnedFd>, Option<Feed>)> {
+    match stdin {
+        Stdin::Null => Ok((Some(File::open("/dev/null")?.into()), None)),
+        Stdin::Terminal => Ok((None, None)),
+        Stdin::Bytes(bytes) => {
+            let (theirs, ours) = pipe()?;
+            Ok((Some(theirs), Feed::start(ours, bytes.expose())?))
+        }
+    }
+}
+
+async fn read_both(
+    stdout: OwnedFd,
+    answer: &mut Answer,
+    stderr: Option<OwnedFd>,
+    messages: &mut Messages<'_>,
+) -> Result<(), ReadError> {
+    let stderr = async {
+        match stderr {
+            Some(pipe) => read(pipe, messages).await,
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(read(stdout, answer), stderr).map(|_| ())
+}
+
+async fn feed_all(feed: Option<Feed>) -> io::Result<()> {
+    match feed {
+        Some(feed) => feed.run().await,
+        None => Ok(()),
+    }
+}
+
+async fn deadline(after: Option<Duration>) -> Duration {
+    match after {
+        Some(after) => {
+            sleep(after).await;
+            after
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn messages<'a>(invocation: &Invocation, redactor: &'a Redactor) -> Messages<'a> {
+    let forward = match &invocation.stderr {
+        Stderr::Forward(to) => Some(Forward::new(Arc::clone(to), redactor)),
+        Stderr::Tail | Stderr::Inherit => None,
+    };
+    Messages::new(invocation.limits.stderr + redactor.longest(), forward)
+}
+
+/// What the error may show: without the secrets handed over, and without what the plugin printed on stdout.
+fn stderr_tail(messages: &Messages<'_>, answer: &Answer, known: &[Secret<String>]) -> StderrTail {
+    let (raw, truncated) = messages.tail();
+    if raw.is_empty() {
+        return StderrTail::default();
+    }
+    let printed = words_of(answer.bytes());
+    StderrTail::new(raw, truncated, &Redactor::new(known.iter().chain(&printed)))
+}

@@ -1,0 +1,106 @@
+//! A plugin that does what its one argument, a [`Script`], says.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it is a process of its own, and misbehaves on purpose"
+)]
+
+use std::{
+    error::Error,
+    fs,
+    io::{self, Read as _, Write as _},
+    os::unix::ffi::OsStrExt as _,
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+use keyfob_testkit::{Script, Step, Witness};
+use nix::sys::signal::{self, SigSet, Signal};
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let script = std::env::args().nth(1).ok_or("usage: scripted-plugin SCRIPT")?;
+    for step in serde_json::from_str::<Script>(&script)?.0 {
+        if let Some(code) = take(step)? {
+            return Ok(code);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes one step. Some end the process.
+fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
+    match step {
+        Step::Answer(answer) => {
+            read_stdin()?;
+            print(&format!("{answer}\n"))?;
+        }
+        Step::Print(text) => print(&text)?,
+        Step::Say(text) => io::stderr().write_all(text.as_bytes())?,
+        Step::ReadStdin => drop(read_stdin()?),
+        Step::Echo => print(&read_stdin()?)?,
+        Step::SleepMs(length) => std::thread::sleep(Duration::from_millis(length)),
+        Step::FloodStdout(length) => flood(io::stdout(), length)?,
+        Step::FloodStderr(length) => flood(io::stderr(), length)?,
+        Step::CloseStdout => rustix::stdio::dup2_stdout(fs::File::create("/dev/null")?)?,
+        Step::CloseStdin => rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?,
+        Step::Fork(script) => {
+            Command::new(std::env::current_exe()?).arg(script.to_arg()).spawn()?;
+        }
+        Step::Await(path) => {
+            while !path.exists() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Step::IgnoreSigterm => SigSet::from_iter([Signal::SIGTERM]).thread_block()?,
+        Step::Exit(code) => return Ok(Some(ExitCode::from(u8::try_from(code)?))),
+        Step::Signal(number) => signal::raise(Signal::try_from(number)?)?,
+        Step::Record(path) => {
+            // Renamed into place, so that whoever sees the file sees all of it.
+            let draft = path.with_extension("draft");
+            fs::write(&draft, serde_json::to_vec(&witness()?)?)?;
+            fs::rename(draft, path)?;
+        }
+        unknown => return Err(format!("unknown step {unknown:?}").into()),
+    }
+    Ok(None)
+}
+
+fn read_stdin() -> io::Result<String> {
+    let mut request = String::new();
+    io::stdin().read_to_string(&mut request)?;
+    Ok(request)
+}
+
+fn print(text: &str) -> io::Result<()> {
+    io::stdout().write_all(text.as_bytes())?;
+    io::stdout().flush()
+}
+
+fn flood(mut to: impl io::Write, mut length: usize) -> io::Result<()> {
+    let chunk = [b'x'; 4096];
+    while length > 0 {
+        let part = chunk.get(..length).unwrap_or(&chunk);
+        to.write_all(part)?;
+        length -= part.len();
+    }
+    to.flush()
+}
+
+fn witness() -> io::Result<Witness> {
+    let shown = |text: &std::ffi::OsStr| String::from_utf8_lossy(text.as_bytes()).into_owned();
+    let listing = fs::read_dir("/proc/self/fd")?;
+    // The listing itself holds one descriptor, which is gone by the time it can be looked at.
+    let numbers = listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let open = |number: &i32| fs::exists(format!("/proc/self/fd/{number}")).unwrap_or(false);
+    let environ = fs::read("/proc/self/environ")?;
+    Ok(Witness {
+        pid: nix::unistd::getpid().as_raw(),
+        group: nix::unistd::getpgrp().as_raw(),
+        args: std::env::args_os().map(|arg| shown(&arg)).collect(),
+        env: environ
+            .split(|byte| *byte == 0)
+            .filter(|entry| !entry.is_empty())
+            .map(|entry| String::from_utf8_lossy(entry).into_owned())
+            .collect(),
+        descriptors: numbers.collect::<Vec<_>>().into_iter().filter(open).collect(),
+    })
+}

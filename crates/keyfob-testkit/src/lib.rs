@@ -1,0 +1,26 @@
+//! What the tests of the other crates are made with: small real implementations instead of mocks.
+//!
+//! - [`ManualClock`], [`MapEnvironment`], [`FakeRunner`]: the world, by hand.
+//! - [`Script`] and [`scripted_plugin`]: a real process that does what it is told, however bad.
+//! - [`LogCapture`] and [`LeakCheck`]: every harness ends by showing that no secret of the case got out.
+
+mod clock;
+mod environment;
+mod leaks;
+mod logs;
+mod plugin;
+mod runner;
+mod script;
+
+pub use clock::ManualClock;
+pub use environment::MapEnvironment;
+pub use leaks::LeakCheck;
+pub use logs::LogCapture;
+pub use plugin::scripted_plugin;
+pub use runner::FakeRunner;
+pub use script::{Script, Step, Witness};
+
+/// The README's programs are compiled, and run where they can be.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,45 @@
+use std::{path::PathBuf, sync::OnceLock};
+
+/// The path of the scripted plugin, built with the profile of the test that asks.
+///
+/// Cargo builds another package's program only when told to, so this tells it to, once for each test process; when
+/// the workspace was built that is a look at time stamps.
+pub fn scripted_plugin() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build).clone()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "asks cargo, on behalf of tests"
+)]
+fn build() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let output = test.ancestors().nth(2).expect("TARGET/PROFILE/deps/test").to_owned();
+    let profile = match output.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let built =
+        std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args([
+                "build",
+                "--quiet",
+                "--locked",
+                "--bin",
+                "scripted-plugin",
+                "--profile",
+                profile,
+            ])
+            .arg("--manifest-path")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(output.parent().expect("TARGET"))
+            .status();
+    match built {
+        Ok(status) if status.success() => output.join("scripted-plugin"),
+        failed => panic!("cannot build the scripted plugin: {failed:?}"),
+    }
+}

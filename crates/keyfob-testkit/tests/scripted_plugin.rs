@@ -1,0 +1,26 @@
+//! The scripted plugin reads the JSON it is documented to read, and says so when it cannot.
+
+use keyfob_testkit::{Script, Step, scripted_plugin};
+
+#[test]
+fn a_script_is_plain_json() {
+    let text = r#"[{"say":"hello"},{"sleepMs":5},"closeStdout",{"fork":[{"exit":3}]}]"#;
+    let script = Script::new([
+        Step::Say("hello".into()),
+        Step::SleepMs(5),
+        Step::CloseStdout,
+        Step::Fork(Script::new([Step::Exit(3)])),
+    ]);
+
+    assert_eq!(script.to_arg(), text);
+    assert_eq!(serde_json::from_str::<Script>(text).unwrap(), script);
+}
+
+#[test]
+fn a_script_that_cannot_be_read_fails_the_plugin() {
+    #[expect(clippy::disallowed_methods, reason = "tests the program itself, not the runner")]
+    let ran = std::process::Command::new(scripted_plugin()).arg("[\"dance\"]").output().unwrap();
+
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("unknown variant `dance`"));
+}
