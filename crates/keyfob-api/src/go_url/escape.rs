@@ -1,0 +1,63 @@
+//! Percent-decoding, with what each part of a URL may hold.
+
+use super::UrlFault;
+
+/// The part of a URL a text stands in.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Host,
+    /// The zone of an IPv6 address, from its `%25` on.
+    Zone,
+    /// User, password, path and fragment: anything goes, if its escapes are well-formed.
+    Other,
+}
+
+/// Decodes a text, or names the first byte or escape that may not stand in its part.
+pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, UrlFault> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut left = text.as_bytes();
+    while let Some((&byte, rest)) = left.split_first() {
+        left = if byte == b'%' {
+            let (value, rest) = escaped_byte(rest)
+                .filter(|(value, _)| part.may_escape(*value))
+                .ok_or_else(|| UrlFault::Escape(left.iter().take(3).copied().collect()))?;
+            decoded.push(value);
+            rest
+        } else if part.may_hold(byte) {
+            decoded.push(byte);
+            rest
+        } else {
+            return Err(UrlFault::HostCharacter(byte));
+        };
+    }
+    Ok(decoded)
+}
+
+impl Part {
+    fn may_hold(self, byte: u8) -> bool {
+        match self {
+            Self::Host | Self::Zone => !byte.is_ascii() || host_allows(byte),
+            Self::Other => true,
+        }
+    }
+
+    fn may_escape(self, byte: u8) -> bool {
+        match self {
+            Self::Host => !byte.is_ascii() || byte == b'%',
+            // The space is for Windows, whose zones are interface names.
+            Self::Zone => matches!(byte, b'%' | b' ') || host_allows(byte),
+            Self::Other => true,
+        }
+    }
+}
+
+fn host_allows(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]<>\"".contains(&byte)
+}
+
+fn escaped_byte(digits: &[u8]) -> Option<(u8, &[u8])> {
+    let ([high, low], rest) = digits.split_first_chunk()?;
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let value = u8::try_from(digit(high)? << 4 | digit(low)?).ok()?;
+    Some((value, rest))
+}

@@ -1,0 +1,177 @@
+//! Why a pattern does not match an image.
+
+use thiserror::Error;
+
+use super::{Difference, LabelPattern, MatchPattern, MatchTarget, NeverMatches};
+
+/// Why a pattern does not match an image: the first reason, in the order in which the kubelet looks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// A label of the pattern is no well-formed glob; upstream gives up with these first words.
+    #[error(
+        "syntax error in pattern: label {number}, {pattern:?}, has a \"[\" that is never closed or an empty range"
+    )]
+    BadGlob {
+        /// Which label, counted from 1.
+        number: usize,
+        /// The label.
+        pattern: String,
+    },
+    /// A label does not match.
+    #[error("label {number} of the image's host name is {image:?}, the pattern's is {pattern:?}")]
+    Label {
+        /// Which label, counted from 1.
+        number: usize,
+        /// The pattern's label.
+        pattern: String,
+        /// The image's label.
+        image: String,
+    },
+    /// The host names have different numbers of labels.
+    #[error(
+        "the pattern's host name {pattern:?} has {pattern_labels} and the image's {image:?} has {image_labels}: each \"*\" stands for one label",
+        pattern_labels = count(.pattern),
+        image_labels = count(.image)
+    )]
+    LabelCount {
+        /// The pattern's host name.
+        pattern: String,
+        /// The image's host name.
+        image: String,
+    },
+    /// The pattern matches no image at all.
+    #[error(transparent)]
+    Never(NeverMatches),
+    /// The image's path does not begin with the pattern's.
+    #[error("the image's path {image:?} does not begin with the pattern's {pattern:?}")]
+    Path {
+        /// The pattern's path.
+        pattern: String,
+        /// The image's path.
+        image: String,
+    },
+    /// The ports differ.
+    #[error("{}", explain_ports(.pattern.as_deref(), .image.as_deref()))]
+    Port {
+        /// The pattern's port.
+        pattern: Option<String>,
+        /// The image's port.
+        image: Option<String>,
+    },
+}
+
+impl Mismatch {
+    /// Puts a difference into words. That a pattern is useless says more than where this image shows it, but a
+    /// malformed glob is an error upstream and stays one.
+    pub(super) fn new(
+        difference: Difference,
+        pattern: &MatchPattern,
+        target: &MatchTarget,
+    ) -> Self {
+        if let Difference::BadGlob(index) = difference {
+            return Self::BadGlob { number: index + 1, pattern: label_text(pattern, index) };
+        }
+        pattern
+            .never_matches()
+            .map_or_else(|| Self::between(difference, pattern, target), Self::Never)
+    }
+
+    fn between(difference: Difference, pattern: &MatchPattern, target: &MatchTarget) -> Self {
+        match difference {
+            Difference::Port => Self::Port {
+                pattern: pattern.port().map(str::to_owned),
+                image: Some(target.port.to_string()).filter(|port| !port.is_empty()),
+            },
+            Difference::LabelCount => {
+                Self::LabelCount { pattern: pattern.name(), image: lossy(&target.name) }
+            }
+            Difference::Path => {
+                Self::Path { pattern: lossy(&pattern.path), image: lossy(&target.path) }
+            }
+            Difference::Label(index) | Difference::BadGlob(index) => Self::Label {
+                number: index + 1,
+                pattern: label_text(pattern, index),
+                image: target.labels().nth(index).map(lossy).unwrap_or_default(),
+            },
+        }
+    }
+}
+
+fn label_text(pattern: &MatchPattern, index: usize) -> String {
+    let label = pattern.labels.get(index).map(LabelPattern::text);
+    label.unwrap_or_default().into_owned()
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn count(name: &str) -> String {
+    match name.split('.').count() {
+        1 => "1 label".to_owned(),
+        labels => format!("{labels} labels"),
+    }
+}
+
+fn explain_ports(pattern: Option<&str>, image: Option<&str>) -> String {
+    let shown =
+        |port: Option<&str>| port.map_or("no port".to_owned(), |port| format!("port {port}"));
+    let both = format!("the pattern has {} and the image has {}", shown(pattern), shown(image));
+    match pattern {
+        Some(_) => both,
+        None => format!("{both}: a pattern without a port never matches an image with one"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(pattern: &str, image: &str) -> String {
+        let pattern = MatchPattern::parse(pattern).unwrap();
+        let target = MatchTarget::parse(image).unwrap();
+        pattern.check(&target).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_first_difference_is_explained_with_both_sides() {
+        let cases = [
+            (
+                "reg.test/x",
+                "eu.reg.test:5000/a",
+                "the pattern has no port and the image has port 5000: a pattern without a port never matches an image with one",
+            ),
+            ("reg.test:443", "reg.test/a", "the pattern has port 443 and the image has no port"),
+            (
+                "*.test/x",
+                "eu.reg.test/a",
+                r#"the pattern's host name "*.test" has 2 labels and the image's "eu.reg.test" has 3 labels: each "*" stands for one label"#,
+            ),
+            (
+                "*.x/team",
+                "reg.test/a",
+                r#"the image's path "/a" does not begin with the pattern's "/team""#,
+            ),
+            (
+                "*.x",
+                "reg.test/a",
+                r#"label 2 of the image's host name is "test", the pattern's is "x""#,
+            ),
+            (
+                "[::ffff:10.0.0.1]",
+                "a.b.c.d/a",
+                r#"syntax error in pattern: label 1, "[::ffff:10", has a "[" that is never closed or an empty range"#,
+            ),
+        ];
+        for (pattern, image, expected) in cases {
+            assert_eq!(reason(pattern, image), expected);
+        }
+    }
+
+    #[test]
+    fn a_useless_pattern_is_called_useless() {
+        let never = MatchPattern::parse("reg.test/*").unwrap().never_matches();
+        assert_eq!(reason("reg.test/*", "reg.test/a"), never.unwrap().to_string());
+    }
+}
