@@ -21,6 +21,7 @@ use nix::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::retry_on_intr,
     process::{
         Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group,
         pidfd_open, waitid,
@@ -92,20 +93,24 @@ impl Child {
     }
 
     /// Kills it and, where it has a group of its own, everything it started.
+    ///
+    /// Only while it is ours and unreaped: then its number cannot belong to anybody else.
     pub(crate) fn kill(&self) {
-        let killed = match self.group {
-            Group::Own => kill_process_group(self.pid, Signal::KILL),
-            Group::Shared => kill_process(self.pid, Signal::KILL),
-        };
+        let unreaped = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let killed = wait(self.pid, unreaped).and_then(|_| match self.group {
+            Group::Own => Ok(kill_process_group(self.pid, Signal::KILL)?),
+            Group::Shared => Ok(kill_process(self.pid, Signal::KILL)?),
+        });
         if let Err(error) = killed {
-            tracing::debug!(%error, "nothing left to kill");
+            tracing::debug!(%error, "there is nothing left to kill");
         }
     }
 
     /// Collects its exit status. Call when it has exited.
     pub(crate) fn reap(mut self) -> io::Result<Status> {
-        let status = wait(self.pid, WaitIdOptions::EXITED)?;
+        // Whatever comes of this, there is nothing left to kill.
         self.reaped = true;
+        let status = wait(self.pid, WaitIdOptions::EXITED)?;
         status.ok_or_else(|| io::Error::other("the kernel gave no exit status"))
     }
 
@@ -114,7 +119,7 @@ impl Child {
         const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         let Some(exit) = &self.exit else { return false };
         let mut watched = [PollFd::from_borrowed_fd(exit.get_ref().as_fd(), PollFlags::IN)];
-        poll(&mut watched, Some(&MOMENT)).is_ok_and(|ready| ready > 0)
+        retry_on_intr(|| poll(&mut watched, Some(&MOMENT))).is_ok_and(|ready| ready > 0)
     }
 }
 
@@ -149,7 +154,7 @@ fn watch(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 fn wait(pid: Pid, options: WaitIdOptions) -> io::Result<Option<Status>> {
-    let status = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))?;
+    let status = retry_on_intr(|| waitid(WaitId::Pid(pid), options))?;
     Ok(status.and_then(|status| {
         status
             .exit_status()

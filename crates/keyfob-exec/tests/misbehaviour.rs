@@ -59,6 +59,7 @@ impl Case {
         let (logs, started) = (LogCapture::start(), Instant::now());
         let ran = runner().run(&self.invocation).await;
         let leaks = LeakCheck::new([TOKEN, PASSWORD]);
+        assert!(logs.text().contains("plugin"), "the log is empty, so it proves nothing");
         leaks.text("the log", &logs.text()).debug("the result", &ran);
         match &ran {
             Ok(finished) => leaks.text("stderr", &finished.stderr.to_string()),
