@@ -1,14 +1,48 @@
 //! The words of Kubernetes' two exec credential protocols.
 //!
 //! Everything here is a value or a pure function: no I/O, no clock, no logging, no global state.
+//!
+//! - Names: [`ImageRef`], [`MatchPattern`].
+//! - Times: [`GoDuration`], [`Timestamp`].
+//! - The kubelet and its plugins: [`CredentialProviderRequest`], [`CredentialProviderResponse`].
+//! - A kubeconfig's plugins: [`ExecCredentialSpec`], [`ExecCredentialStatus`].
+//! - The first KEP's dialect: [`RegistryCredentialPluginRequest`], [`RegistryCredentialPluginResponse`].
+//! - What they all stand on: [`Secret`], and [`document`], one tree for JSON and YAML.
 
+mod answer;
+mod buffer;
+pub mod document;
+mod duration;
+mod encode;
+mod exec;
+mod first_kep;
 mod glob;
 mod go_quote;
 mod go_url;
 mod image;
 mod pattern;
+mod provider;
+mod raw_json;
 mod secret;
+mod timestamp;
 
+pub use answer::{InvalidField, SeenName};
+pub use duration::{DurationError, GoDuration};
+pub use exec::{
+    ClientIdentity, ExecAnswerError, ExecCluster, ExecCredentialSpec, ExecCredentialStatus,
+    ExecDecodingError, ExecInfoError, ExecResponse, ExecVersion, NoClusterInformation,
+    UnknownExecVersion,
+};
+pub use first_kep::{
+    FirstKepError, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
+};
 pub use image::{ImageError, ImageFault, ImageRef};
 pub use pattern::{LabelPattern, MatchPattern, MatchTarget, Mismatch, NeverMatches, PatternError};
+pub use provider::{
+    AuthConfig, CacheKeyType, CacheKeyTypeHint, CredentialProviderRequest,
+    CredentialProviderResponse, ProviderVersion, RequestError, ResponseError,
+    UnknownProviderVersion,
+};
+pub use raw_json::RawJson;
 pub use secret::Secret;
+pub use timestamp::{Timestamp, TimestampError};

@@ -1,0 +1,284 @@
+//! One tree for JSON and YAML, with a position on every value and field.
+//!
+//! Reading a document is two steps: text to tree here, tree to typed values with [`Reading`]. The tree holds what
+//! Kubernetes' JSON decoder would see: for YAML that is the text after its conversion to JSON (keys are strings and
+//! sorted, the last of equal keys wins, aliases and merges are expanded); for JSON every field is there, repeated ones
+//! too, in their order.
+//!
+//! Upstream: `k8s.io/apimachinery/pkg/runtime/serializer/json`, `sigs.k8s.io/json`, `sigs.k8s.io/yaml` 1.6.
+
+mod json;
+mod path;
+mod problem;
+mod read;
+mod yaml;
+
+use std::{fmt, mem};
+
+use thiserror::Error;
+
+pub use json::{JsonError, JsonProblem};
+pub use path::FieldPath;
+pub use problem::{FieldError, FieldProblem, StrictIssue, StrictProblem};
+pub use read::{Item, Reading};
+pub use yaml::{DuplicateKey, YamlError, YamlProblem};
+
+use crate::Secret;
+
+/// How deep lists and objects may lie in each other: Go's limit.
+const MAX_DEPTH: usize = 10_000;
+
+/// A document that was read.
+///
+/// ```
+/// use keyfob_api::document::{Document, Reading};
+///
+/// let document = Document::read(b"image: r.io/app\ntags: [a, b]\n")?;
+/// let mut image = String::new();
+/// let reading = Reading::default();
+/// reading.root(&document.root).object(&["image"], |_, item| {
+///     image = item.string()?.map(|text| text.expose().clone()).unwrap_or_default();
+///     Ok(())
+/// })?;
+/// assert_eq!(image, "r.io/app");
+/// assert_eq!(reading.into_issues()[0].to_string(), r#"unknown field "tags""#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Document {
+    /// The value of the whole document.
+    pub root: Node,
+    /// Keys that a YAML mapping sets twice, in the order in which Go reports them. Always empty for JSON, where
+    /// [`Reading`] finds repeated fields.
+    pub duplicates: Vec<DuplicateKey>,
+}
+
+impl Document {
+    /// Reads JSON if the first character that is not a space is `{`, and YAML otherwise.
+    pub fn read(text: &[u8]) -> Result<Self, DocumentError> {
+        if looks_like_json(text) { Ok(Self::read_json(text)?) } else { Ok(Self::read_yaml(text)?) }
+    }
+
+    /// Reads JSON as Go's `encoding/json` does.
+    pub fn read_json(text: &[u8]) -> Result<Self, JsonError> {
+        Ok(Self { root: json::read(text)?, duplicates: Vec::new() })
+    }
+
+    /// Reads the first YAML document as `sigs.k8s.io/yaml` does.
+    pub fn read_yaml(text: &[u8]) -> Result<Self, YamlError> {
+        yaml::read(text)
+    }
+
+    /// What Kubernetes' strict decoders say about [`Document::duplicates`]; `None` if there are none.
+    pub fn duplicates_message(&self) -> Option<String> {
+        let lines: Vec<String> = self.duplicates.iter().map(DuplicateKey::message).collect();
+        (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", lines.join("\n  ")))
+    }
+}
+
+/// Space is Unicode's, so a form feed or a no-break space before `{` leads to the JSON reader, which refuses it.
+fn looks_like_json(text: &[u8]) -> bool {
+    let valid = match std::str::from_utf8(text) {
+        Ok(text) => text,
+        Err(error) => {
+            let valid = text.get(..error.valid_up_to()).unwrap_or_default();
+            std::str::from_utf8(valid).unwrap_or_default()
+        }
+    };
+    valid.trim_start().starts_with('{')
+}
+
+/// Why a text is not a document.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DocumentError {
+    /// It looks like JSON and is not.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// It is not YAML either.
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+}
+
+/// Where something starts in a text. Lines and columns count from one; columns count characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+impl Position {
+    const START: Self = Self { line: 1, column: 1 };
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// A value and where it starts.
+///
+/// `Debug` shows the kind and the place, never the contents: they may be a password.
+#[non_exhaustive]
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Its first character.
+    pub at: Position,
+}
+
+impl Node {
+    pub(crate) fn new(value: Value, at: Position) -> Self {
+        Self { value, at }
+    }
+
+    /// What sort of value this is.
+    pub fn kind(&self) -> Kind {
+        match self.value {
+            Value::Null => Kind::Null,
+            Value::Bool(_) => Kind::Bool,
+            Value::Number(_) => Kind::Number,
+            Value::String(_) => Kind::String,
+            Value::List(_) => Kind::List,
+            Value::Map(_) => Kind::Map,
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({} at {})", self.kind(), self.at)
+    }
+}
+
+/// Takes the tree apart level by level: a chain of drops would overflow the stack on a deep tree.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut rest = Vec::new();
+        self.value.give_children(&mut rest);
+        while let Some(mut node) = rest.pop() {
+            node.value.give_children(&mut rest);
+        }
+    }
+}
+
+/// What a node can be.
+#[non_exhaustive]
+pub enum Value {
+    /// `null`, or nothing at all in YAML.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A number: its own text in JSON; in YAML the text that Go's encoder gives it.
+    Number(String),
+    /// A string.
+    String(Secret<String>),
+    /// A list.
+    List(Vec<Node>),
+    /// An object.
+    Map(Vec<Field>),
+}
+
+impl Value {
+    fn give_children(&mut self, to: &mut Vec<Node>) {
+        match self {
+            Self::List(items) => to.append(items),
+            Self::Map(fields) => to.extend(mem::take(fields).into_iter().map(|field| field.node)),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) => {}
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::List(items) => write!(f, "List({} items)", items.len()),
+            Self::Map(fields) => write!(f, "Map({} fields)", fields.len()),
+            Self::Null => f.write_str("Null"),
+            Self::Bool(_) => f.write_str("Bool(..)"),
+            Self::Number(_) => f.write_str("Number(..)"),
+            Self::String(_) => f.write_str("String(..)"),
+        }
+    }
+}
+
+/// A field of an object.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Field {
+    /// Its name. Plugins choose some names (registry hosts), so it is no more public than a value.
+    pub name: Secret<String>,
+    /// Where the name starts.
+    pub at: Position,
+    /// Its value.
+    pub node: Node,
+}
+
+/// The sorts of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Nothing.
+    Null,
+    /// A boolean.
+    Bool,
+    /// A number.
+    Number,
+    /// A string.
+    String,
+    /// A list.
+    List,
+    /// An object.
+    Map,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Null => "null",
+            Self::Bool => "a boolean",
+            Self::Number => "a number",
+            Self::String => "a string",
+            Self::List => "a list",
+            Self::Map => "an object",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_character_decides_the_format() {
+        assert!(looks_like_json(b" \n{\"a\":1}"));
+        assert!(looks_like_json("\u{a0}\u{c}{".as_bytes()));
+        assert!(!looks_like_json("\u{feff}{".as_bytes()));
+        assert!(!looks_like_json(b"[1]"));
+        assert!(looks_like_json(b"{\xff"));
+        assert!(!looks_like_json(b"\xff{"));
+    }
+
+    #[test]
+    fn debug_shows_no_contents() {
+        let document = Document::read(br#"{"hunter2":"hunter3","n":[424242]}"#).unwrap();
+        let text = format!("{document:?} {:?}", document.root.value);
+        assert!(!text.contains("hunter") && !text.contains("4242"), "{text}");
+    }
+
+    #[test]
+    fn a_tree_as_deep_as_go_allows_is_read_and_dropped() {
+        for (depth, ok) in [(10_000, true), (10_001, false)] {
+            let text = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+            assert_eq!(Document::read_json(text.as_bytes()).is_ok(), ok);
+            assert_eq!(Document::read_yaml(text.as_bytes()).is_ok(), ok);
+        }
+        assert!(Document::read_json("[".repeat(1_000_000).as_bytes()).is_err());
+        assert!(Document::read_yaml("[".repeat(1_000_000).as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! Bytes to characters: the encoding, and which characters may occur at all.
+
+use super::{Mark, YamlError, YamlProblem};
+use crate::Secret;
+
+/// Stands after the last character. It cannot be part of a text, because control characters are refused.
+pub(super) const END: char = '\0';
+
+/// Upstream reads in pieces of this many bytes and refuses a bad byte with its piece. What lies in later pieces than
+/// the first document needs is never looked at.
+const PIECE: usize = 512;
+
+/// The characters of a text.
+pub(super) struct Input {
+    chars: Secret<Vec<char>>,
+    /// From which character on the text cannot be read, and why.
+    unreadable: Option<(usize, YamlError)>,
+    touched: bool,
+}
+
+impl Input {
+    pub(super) fn new(text: &[u8]) -> Self {
+        match text {
+            [0xff, 0xfe, rest @ ..] => Self::utf16(rest, u16::from_le_bytes),
+            [0xfe, 0xff, rest @ ..] => Self::utf16(rest, u16::from_be_bytes),
+            [0xef, 0xbb, 0xbf, rest @ ..] => Self::utf8(rest, 3),
+            _ => Self::utf8(text, 0),
+        }
+    }
+
+    /// The character at an index, or [`END`].
+    pub(super) fn at(&mut self, index: usize) -> char {
+        if let Some((end, _)) = self.unreadable {
+            self.touched |= index >= end;
+        }
+        self.chars.expose().get(index).copied().unwrap_or(END)
+    }
+
+    /// Fails if anything was asked for that cannot be read.
+    pub(super) fn check(&self) -> Result<(), YamlError> {
+        match self.unreadable {
+            Some((_, error)) if self.touched => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn utf8(text: &[u8], skipped: usize) -> Self {
+        let mut builder = Builder::new(text.len(), skipped);
+        let (valid, rest) = match std::str::from_utf8(text) {
+            Ok(valid) => (valid, None),
+            Err(error) => {
+                let (valid, rest) = text.split_at(error.valid_up_to());
+                (std::str::from_utf8(valid).unwrap_or_default(), Some(rest))
+            }
+        };
+        for c in valid.chars() {
+            builder.push(c, c.len_utf8());
+        }
+        match rest {
+            Some(rest) if is_incomplete(rest) => builder.fail_at_end("incomplete UTF-8"),
+            Some(_) => builder.fail("invalid UTF-8"),
+            None => {}
+        }
+        builder.finish()
+    }
+
+    fn utf16(text: &[u8], unit: fn([u8; 2]) -> u16) -> Self {
+        let (pairs, odd) = text.as_chunks::<2>();
+        let mut builder = Builder::new(pairs.len(), 2);
+        for decoded in char::decode_utf16(pairs.iter().copied().map(unit)) {
+            match decoded {
+                Ok(c) => builder.push(c, c.len_utf16() * 2),
+                Err(_) => builder.fail("invalid UTF-16"),
+            }
+        }
+        if !odd.is_empty() {
+            builder.fail_at_end("incomplete UTF-16 character");
+        }
+        builder.finish()
+    }
+}
+
+struct Builder {
+    chars: Vec<char>,
+    unreadable: Option<(usize, YamlError)>,
+    /// The byte after the last character, and the first character of the piece it is in.
+    bytes: usize,
+    piece_start: usize,
+    mark: Mark,
+}
+
+impl Builder {
+    fn new(capacity: usize, bytes: usize) -> Self {
+        Self {
+            chars: Vec::with_capacity(capacity),
+            unreadable: None,
+            bytes,
+            piece_start: 0,
+            mark: Mark::default(),
+        }
+    }
+
+    fn push(&mut self, c: char, width: usize) {
+        if self.unreadable.is_some() {
+            return;
+        }
+        if !is_allowed(c) {
+            self.fail("control characters are not allowed");
+            return;
+        }
+        self.bytes += width;
+        self.chars.push(c);
+        self.mark.column += 1;
+        if c == '\n' {
+            self.mark = Mark { line: self.mark.line + 1, ..Mark::default() };
+        }
+        if self.bytes / PIECE != (self.bytes - width) / PIECE {
+            self.piece_start = self.chars.len();
+        }
+    }
+
+    fn fail(&mut self, problem: &'static str) {
+        let error = self.mark.error(YamlProblem::Encoding(problem));
+        self.unreadable.get_or_insert((self.piece_start, error));
+    }
+
+    /// Half a character could become whole with the next piece, so it only fails when it is needed.
+    fn fail_at_end(&mut self, problem: &'static str) {
+        self.piece_start = self.chars.len();
+        self.fail(problem);
+    }
+
+    fn finish(self) -> Input {
+        Input { chars: self.chars.into(), unreadable: self.unreadable, touched: false }
+    }
+}
+
+fn is_allowed(c: char) -> bool {
+    matches!(c,
+        '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// Whether the first byte announces more bytes than there are.
+fn is_incomplete(bytes: &[u8]) -> bool {
+    let announced = match bytes.first() {
+        Some(0xc0..0xe0) => 2,
+        Some(0xe0..0xf0) => 3,
+        Some(0xf0..0xf8) => 4,
+        _ => 1,
+    };
+    bytes.len() < announced
+}

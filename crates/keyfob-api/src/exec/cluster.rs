@@ -1,0 +1,164 @@
+//! What `spec` can tell a plugin: the cluster, or (long ago) the server's refusal.
+
+use std::{collections::BTreeMap, fmt};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+use crate::{
+    RawJson, Secret,
+    document::{FieldError, Item},
+    encode::JsonWriter,
+};
+
+/// The cluster that a plugin gets credentials for.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ExecCluster {
+    /// The server's URL.
+    pub server: String,
+    /// The name to check the server's certificate against, if not the URL's.
+    pub tls_server_name: String,
+    /// Whether the server's certificate is not checked at all.
+    pub insecure_skip_tls_verify: bool,
+    /// PEM certificates to check the server's with.
+    pub certificate_authority_data: Vec<u8>,
+    /// The proxy's URL; it may hold a password.
+    pub proxy_url: Secret<String>,
+    /// Whether answers must not be compressed.
+    pub disable_compression: bool,
+    /// What the cluster's extension holds for the plugin.
+    pub config: Option<RawJson>,
+}
+
+/// The switches only: URLs may hold passwords, and the rest is long or private.
+impl fmt::Debug for ExecCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecCluster")
+            .field("insecure_skip_tls_verify", &self.insecure_skip_tls_verify)
+            .field("disable_compression", &self.disable_compression)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An answer of the server with status 401.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ExecResponse {
+    /// The headers.
+    pub header: BTreeMap<String, Vec<String>>,
+    /// The status code.
+    pub code: i32,
+}
+
+/// The code only: headers may hold challenges and cookies.
+impl fmt::Debug for ExecResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecResponse").field("code", &self.code).finish_non_exhaustive()
+    }
+}
+
+impl ExecCluster {
+    const NAMES: [&str; 7] = [
+        "server",
+        "tls-server-name",
+        "insecure-skip-tls-verify",
+        "certificate-authority-data",
+        "proxy-url",
+        "disable-compression",
+        "config",
+    ];
+
+    pub(super) fn write(&self, json: &mut JsonWriter) {
+        json.open('{').field("server").string(&self.server);
+        json.field_unless_empty("tls-server-name", &self.tls_server_name);
+        json.field_if_true("insecure-skip-tls-verify", self.insecure_skip_tls_verify);
+        let certificates = BASE64_STANDARD.encode(&self.certificate_authority_data);
+        json.field_unless_empty("certificate-authority-data", &certificates);
+        json.field_unless_empty("proxy-url", self.proxy_url.expose());
+        json.field_if_true("disable-compression", self.disable_compression);
+        // Unlike the others, null and not absent.
+        json.field("config").raw(self.config.as_ref().map_or("null", RawJson::as_str));
+        json.close('}');
+    }
+
+    pub(super) fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
+        item.object(&Self::NAMES, |name, item| {
+            match name {
+                "server" => set_text(&mut self.server, item)?,
+                "tls-server-name" => set_text(&mut self.tls_server_name, item)?,
+                "insecure-skip-tls-verify" => {
+                    self.insecure_skip_tls_verify =
+                        item.bool()?.unwrap_or(self.insecure_skip_tls_verify);
+                }
+                "certificate-authority-data" => {
+                    self.certificate_authority_data = item.bytes()?.unwrap_or_default();
+                }
+                "proxy-url" => {
+                    if let Some(url) = item.string()? {
+                        self.proxy_url = url.clone();
+                    }
+                }
+                "disable-compression" => {
+                    self.disable_compression = item.bool()?.unwrap_or(self.disable_compression);
+                }
+                _ if item.is_null() => {}
+                _ => self.config = Some(item.node().into()),
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+fn set_text(target: &mut String, item: Item<'_>) -> Result<(), FieldError> {
+    if let Some(text) = item.string()? {
+        target.clone_from(text.expose());
+    }
+    Ok(())
+}
+
+impl ExecResponse {
+    pub(super) fn write(&self, json: &mut JsonWriter) {
+        json.open('{');
+        if !self.header.is_empty() {
+            json.field("header").open('{');
+            for (name, values) in &self.header {
+                json.field(name).open('[');
+                for value in values {
+                    json.string(value);
+                }
+                json.close(']');
+            }
+            json.close('}');
+        }
+        if self.code != 0 {
+            json.field("code").raw(&self.code.to_string());
+        }
+        json.close('}');
+    }
+
+    pub(super) fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
+        item.object(&["header", "code"], |name, item| {
+            match name {
+                "code" => self.code = item.integer()?.unwrap_or(self.code),
+                _ => self.read_header(item)?,
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn read_header(&mut self, item: Item<'_>) -> Result<(), FieldError> {
+        if item.is_null() {
+            self.header.clear();
+        }
+        item.entries(|name, values| {
+            let mut texts = Vec::new();
+            values.elements(|_, value| {
+                texts.push(value.string()?.map(|text| text.expose().clone()).unwrap_or_default());
+                Ok(())
+            })?;
+            self.header.insert(name.expose().clone(), texts);
+            Ok(())
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! What a plugin writes to its standard output.
+//!
+//! Upstream: `decodeResponse` and `provide` in `pkg/credentialprovider/plugin/plugin.go`; decoding is strict since 1.32.
+//! Differs: upstream replaces every decoding error by one sentence, because details could hold secrets. Here the details
+//! are kept and the secrets are not: no error quotes a value, an unknown name, or a key of `auth`.
+
+mod error;
+
+pub use error::ResponseError;
+use error::refuse_issues;
+
+use super::{CacheKeyType, ProviderVersion};
+use crate::{
+    GoDuration, Secret,
+    answer::{SeenName, TypeMeta},
+    document::{Document, FieldError, Item, Reading},
+    encode::JsonWriter,
+};
+
+const KIND: &str = "CredentialProviderResponse";
+
+/// The credentials for an image, and how long they may be kept.
+///
+/// ```
+/// use keyfob_api::{CacheKeyType, CredentialProviderResponse, ProviderVersion};
+///
+/// let stdout = br#"{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1",
+///     "cacheKeyType":"Registry","cacheDuration":"10m","auth":{"r.io":{"username":"u","password":"p"}}}"#;
+/// let response = CredentialProviderResponse::decode(stdout, ProviderVersion::V1).unwrap();
+/// assert_eq!(response.cache_key_type, CacheKeyType::Registry);
+/// assert_eq!(response.auth[0].0, "r.io");
+/// assert_eq!(response.auth[0].1.password.expose(), "p");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialProviderResponse {
+    /// For which images the answer may be used again.
+    pub cache_key_type: CacheKeyType,
+    /// For how long; `None` leaves it to the provider's configuration, zero forbids it.
+    pub cache_duration: Option<GoDuration>,
+    /// Match patterns and their credentials, in the order of the answer.
+    pub auth: Vec<(String, AuthConfig)>,
+}
+
+/// A user name and a password; either may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthConfig {
+    /// The user name.
+    pub username: String,
+    /// The password.
+    pub password: Secret<String>,
+}
+
+impl CredentialProviderResponse {
+    /// Reads a plugin's output, in upstream's order: JSON, version, kind, fields, `cacheKeyType`.
+    pub fn decode(stdout: &[u8], expected: ProviderVersion) -> Result<Self, ResponseError> {
+        let document = Document::read_json(stdout)?;
+        let meta = TypeMeta::sniff(&document.root)?;
+        if meta.api_version != expected.api_version() {
+            return Err(ResponseError::Version {
+                expected,
+                actual: SeenName::version(&meta.api_version),
+            });
+        }
+        if meta.kind != KIND {
+            return Err(ResponseError::Kind(SeenName::kind(&meta.kind)));
+        }
+        let mut fields = Fields::default();
+        let reading = Reading::default();
+        reading
+            .root(&document.root)
+            .object(&Fields::NAMES, |name, item| fields.set(name, item))
+            .map_err(ResponseError::of_field)?;
+        refuse_issues(&reading.into_issues())?;
+        fields.into_response()
+    }
+
+    /// An answer as a plugin prints it: Go's key order, `auth` sorted, a line break at the end.
+    pub fn encode(&self, version: ProviderVersion) -> Secret<Vec<u8>> {
+        let mut json = JsonWriter::object_of_kind(KIND, version.api_version());
+        json.field("cacheKeyType").string(self.cache_key_type.as_str());
+        if let Some(duration) = self.cache_duration {
+            json.field("cacheDuration").string(&duration.to_string());
+        }
+        self.encode_auth(&mut json);
+        json.close('}');
+        json.finish_line()
+    }
+
+    fn encode_auth(&self, json: &mut JsonWriter) {
+        if self.auth.is_empty() {
+            return;
+        }
+        let mut entries: Vec<&(String, AuthConfig)> = self.auth.iter().collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        json.field("auth").open('{');
+        for (key, auth) in entries {
+            json.field(key).open('{');
+            json.field("username").string(&auth.username);
+            json.field("password").string(auth.password.expose());
+            json.close('}');
+        }
+        json.close('}');
+    }
+}
+
+/// The fields as they stand in the answer.
+#[derive(Default)]
+struct Fields {
+    cache_key_type: String,
+    cache_duration: Option<GoDuration>,
+    auth: Vec<(String, AuthConfig)>,
+}
+
+impl Fields {
+    const NAMES: [&str; 5] = ["kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth"];
+
+    fn set(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
+        match name {
+            "cacheKeyType" => {
+                if let Some(text) = item.string()? {
+                    self.cache_key_type.clone_from(text.expose());
+                }
+            }
+            "cacheDuration" => self.cache_duration = item.duration()?,
+            "auth" => {
+                item.entries(|key, entry| {
+                    self.auth.push((key.expose().clone(), auth_config(entry)?));
+                    Ok(())
+                })?;
+            }
+            // Read before, when nothing else was; here only their type counts.
+            _ => drop(item.string()?),
+        }
+        Ok(())
+    }
+
+    fn into_response(self) -> Result<CredentialProviderResponse, ResponseError> {
+        let cache_key_type = self.cache_key_type.parse();
+        Ok(CredentialProviderResponse {
+            cache_key_type: cache_key_type.map_err(ResponseError::CacheKeyType)?,
+            cache_duration: self.cache_duration,
+            auth: self.auth,
+        })
+    }
+}
+
+fn auth_config(entry: Item<'_>) -> Result<AuthConfig, FieldError> {
+    let mut auth = AuthConfig::default();
+    entry.object(&["username", "password"], |name, item| {
+        match (name, item.string()?) {
+            (_, None) => {}
+            ("username", Some(text)) => auth.username.clone_from(text.expose()),
+            (_, Some(text)) => auth.password = text.clone(),
+        }
+        Ok(())
+    })?;
+    Ok(auth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CacheKeyTypeHint;
+
+    const HEAD: &str = r#""kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1""#;
+
+    fn decode(rest: &str) -> Result<CredentialProviderResponse, ResponseError> {
+        CredentialProviderResponse::decode(
+            format!("{{{HEAD},\n{rest}}}").as_bytes(),
+            ProviderVersion::V1,
+        )
+    }
+
+    fn refusal(rest: &str) -> String {
+        decode(rest).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn nothing_where_something_may_be_is_fine() {
+        let response = decode(
+            r#""cacheKeyType":"Image","cacheDuration":null,"auth":{"a":null,"b":{"username":null}}"#,
+        );
+        assert_eq!(
+            response.unwrap(),
+            CredentialProviderResponse {
+                cache_key_type: CacheKeyType::Image,
+                cache_duration: None,
+                auth: vec![
+                    ("a".into(), AuthConfig::default()),
+                    ("b".into(), AuthConfig::default())
+                ],
+            }
+        );
+        assert_eq!(decode(r#""cacheKeyType":"Image","auth":null"#).unwrap().auth, []);
+    }
+
+    #[test]
+    fn durations_may_be_zero_or_negative() {
+        let duration = |text: &str| {
+            decode(&format!(r#""cacheKeyType":"Image","cacheDuration":"{text}""#))
+                .unwrap()
+                .cache_duration
+        };
+        assert_eq!(duration("0s"), Some(GoDuration::ZERO));
+        assert_eq!(duration("-1m"), Some(GoDuration::from_nanos(-60_000_000_000)));
+    }
+
+    #[test]
+    fn strictness_says_where_and_quotes_nothing() {
+        let cases = [
+            (r#""cacheKeyType":"Image","hunter2":1"#, "unknown field (line 2, column 24)"),
+            (
+                r#""cacheKeyType":"Image","auth":{"hunter2":{"hunter2":1}}"#,
+                "unknown field inside auth[0] (line 2, column 43)",
+            ),
+            (
+                r#""cacheKeyType":"Image","auth":{"hunter2":{},"hunter2":{}}"#,
+                "duplicate field auth[1] (line 2, column 45)",
+            ),
+            (
+                r#""cacheKeyType":"Image","auth":{"hunter2":{"password":5}}"#,
+                "auth[0].password: expected a string, found a number (line 2, column 54)",
+            ),
+            (
+                r#""cacheDuration":"hunter2""#,
+                "cacheDuration: not a Go duration such as \"10m\" (line 2, column 17)",
+            ),
+        ];
+        for (rest, want) in cases {
+            assert_eq!(refusal(rest), want);
+        }
+    }
+
+    #[test]
+    fn the_announcements_mistake_is_explained() {
+        let want = "stands inside auth; it belongs at the top of the answer, beside auth";
+        assert!(
+            refusal(r#""auth":{"cacheDuration":"6h","r.io":{}}"#)
+                .starts_with(&format!("cacheDuration {want}"))
+        );
+        let error = decode(r#""cacheKeyType":"Image","auth":{"r.io":{"cacheKeyType":"Image"}}"#)
+            .unwrap_err();
+        assert!(
+            matches!(error, ResponseError::Misplaced { field: "cacheKeyType", inside, .. } if inside == "auth[0]")
+        );
+    }
+
+    #[test]
+    fn a_wrong_cache_key_type_gets_a_hint() {
+        let cases = [
+            ("", CacheKeyTypeHint::Empty),
+            ("registry", CacheKeyTypeHint::Case("Registry")),
+            ("ServiceAccount", CacheKeyTypeHint::ConfigurationWord),
+            ("hunter2", CacheKeyTypeHint::Other),
+        ];
+        for (text, hint) in cases {
+            assert_eq!(
+                decode(&format!(r#""cacheKeyType":"{text}""#)),
+                Err(ResponseError::CacheKeyType(hint))
+            );
+        }
+    }
+
+    #[test]
+    fn version_and_kind_come_before_the_fields() {
+        let error = CredentialProviderResponse::decode(
+            br#"{"apiVersion":"v1","x":1}"#,
+            ProviderVersion::V1,
+        )
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "apiVersion from credential plugin response did not match expected \
+             apiVersion:credentialprovider.kubelet.k8s.io/v1, actual apiVersion:v1"
+        );
+        let text = r#"{"kind":"Secret","apiVersion":"credentialprovider.kubelet.k8s.io/v1"}"#;
+        let error =
+            CredentialProviderResponse::decode(text.as_bytes(), ProviderVersion::V1).unwrap_err();
+        assert_eq!(error.to_string(), "expected kind CredentialProviderResponse, found Secret");
+    }
+
+    #[test]
+    fn an_answer_is_printed_in_gos_order() {
+        let response = CredentialProviderResponse {
+            cache_key_type: CacheKeyType::Global,
+            cache_duration: Some(GoDuration::from_nanos(600_000_000_000)),
+            auth: vec![
+                ("b".into(), AuthConfig { username: "u".into(), password: "p&".into() }),
+                ("a".into(), AuthConfig::default()),
+            ],
+        };
+        assert_eq!(
+            String::from_utf8_lossy(response.encode(ProviderVersion::V1).expose()),
+            format!(
+                "{{{HEAD},\"cacheKeyType\":\"Global\",\"cacheDuration\":\"10m0s\",\"auth\":{{\
+                 \"a\":{{\"username\":\"\",\"password\":\"\"}},\"b\":{{\"username\":\"u\",\"password\":\"p\\u0026\"}}}}}}\n"
+            )
+        );
+    }
+}
