@@ -1,0 +1,62 @@
+//! The command line.
+//!
+//! stdout is for results, stderr for people. Exit codes: 0 yes, 1 no, 2 wrong input.
+
+mod cli;
+mod demo;
+mod match_images;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Match(args) => match_images::run(&args),
+        Command::Demo => demo::run(),
+        Command::DemoPlugin { manner } => demo::plugin(manner),
+        Command::Completions { shell } => completions(shell),
+    };
+    outcome.print()
+}
+
+/// What a command has to say, and how it went.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    stdout: String,
+    stderr: String,
+    verdict: Verdict,
+}
+
+/// How a command went; the numbers are its exit codes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    #[default]
+    Yes = 0,
+    No = 1,
+    WrongInput = 2,
+}
+
+impl Outcome {
+    /// Whoever closes our stdout has read enough: that is no failure.
+    fn print(&self) -> ExitCode {
+        let shown = io::stderr().write_all(self.stderr.as_bytes());
+        let written =
+            io::stdout().write_all(self.stdout.as_bytes()).and_then(|()| io::stdout().flush());
+        match shown.and(written) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            Ok(()) | Err(_) => ExitCode::from(self.verdict as u8),
+        }
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "keyfob", &mut script);
+    Outcome { stdout: String::from_utf8_lossy(&script).into_owned(), ..Outcome::default() }
+}

@@ -1,0 +1,107 @@
+//! The command line as its users see it: what is printed where, and the exit codes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn keyfob(args: &[&str]) -> Output {
+    std::process::Command::new(env!("CARGO_BIN_EXE_keyfob")).args(args).output().unwrap()
+}
+
+/// Exit code, stdout and stderr.
+fn said(args: &[&str]) -> (i32, String, String) {
+    let output = keyfob(args);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_match_exits_with_0() {
+    let (code, stdout, stderr) = said(&["match", "docker.io/library", "nginx", "alpine:3"]);
+
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert_eq!(
+        stdout,
+        "match     nginx (as docker.io/library/nginx): host, port and path match\n\
+         match     alpine:3 (as docker.io/library/alpine): host, port and path match\n"
+    );
+}
+
+#[test]
+fn one_image_that_does_not_match_exits_with_1_and_the_reason() {
+    let (code, stdout, _) = said(&["match", "r.io", "r.io/app", "r.io:5000/app"]);
+
+    assert_eq!(code, 1);
+    assert!(stdout.starts_with("match     r.io/app: "), "{stdout}");
+    assert!(stdout.contains("no match  r.io:5000/app: the pattern has no port"), "{stdout}");
+}
+
+#[test]
+fn json_has_one_object_for_each_image() {
+    let (code, stdout, _) = said(&["match", "-o", "json", "*.io/*", "r.io/app:v1", "r.io/*"]);
+
+    assert_eq!(code, 2, "an image with a star is malformed");
+    let rows: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 1);
+    let row = &rows[0];
+    assert_eq!((&row["pattern"], &row["image"]), (&json!("*.io/*"), &json!("r.io/app:v1")));
+    assert_eq!((&row["repository"], &row["matches"]), (&json!("r.io/app"), &json!(false)));
+    assert!(row["reason"].as_str().unwrap().contains("star"), "{row}");
+}
+
+#[test]
+fn json_fields_come_in_the_documented_order() {
+    let (_, stdout, _) = said(&["match", "-o", "json", "r.io", "r.io/app"]);
+
+    assert_eq!(
+        stdout,
+        "[{\"pattern\":\"r.io\",\"image\":\"r.io/app\",\"repository\":\"r.io/app\",\"matches\":true,\
+         \"reason\":\"host, port and path match\"}]\n"
+    );
+}
+
+#[test]
+fn raw_takes_the_image_as_written() {
+    assert_eq!(said(&["match", "docker.io", "nginx"]).0, 0);
+    assert_eq!(said(&["match", "--raw", "docker.io", "nginx"]).0, 1);
+    assert_eq!(said(&["match", "--raw", "r.io/*", "r.io/*"]).0, 0);
+}
+
+#[test]
+fn a_malformed_pattern_or_image_exits_with_2_and_says_what_is_wrong() {
+    let (code, stdout, stderr) = said(&["match", "r.io:80*", "r.io/app"]);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert!(stderr.contains("invalid port \":80*\" after host"), "{stderr}");
+
+    let (code, stdout, stderr) = said(&["match", "r.io", "r.io/App", "r.io/app"]);
+    assert_eq!(code, 2);
+    assert!(
+        stdout.starts_with("match     r.io/app: "),
+        "the good image is still answered: {stdout}"
+    );
+    assert!(stderr.contains("App"), "{stderr}");
+}
+
+#[test]
+fn help_version_and_completions_are_there() {
+    assert!(said(&["--help"]).1.contains("match"));
+    assert!(said(&["match", "--help"]).1.contains("Exit codes: 0 every image matches"));
+    assert_eq!(said(&["--version"]).1, concat!("keyfob ", env!("CARGO_PKG_VERSION"), "\n"));
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        assert!(said(&["completions", shell]).1.contains("keyfob"), "{shell}");
+    }
+    assert_eq!(said(&["match"]).0, 2, "a missing argument is wrong input");
+}
+
+#[test]
+fn the_demo_does_what_it_says() {
+    let (code, stdout, stderr) = said(&["demo"]);
+
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains(" 0 went wrong."), "{stdout}");
+    for secret in ["demo-service-account-token", "demo-registry-password"] {
+        assert!(!stdout.contains(secret), "a secret is shown");
+    }
+}

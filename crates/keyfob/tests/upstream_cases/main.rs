@@ -1,0 +1,174 @@
+//! Runs the rows of upstream behaviour that lie outside the project, straight from their files.
+//!
+//! `KEYFOB_CASES=DIR cargo test -p keyfob --test upstream_cases -- --nocapture` walks every file below DIR. A row is
+//! judged by the check that [`CHECKS`] names for its file and group; files and groups without one are listed loudly.
+//! Without `KEYFOB_CASES` nothing is read, and the test says so. A relative DIR starts at the workspace's root, where
+//! the command is typed.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a row that is not as its file promises must stop the run"
+)]
+
+mod environment;
+mod exec_wire;
+mod images;
+mod matching;
+mod provider_wire;
+
+use std::{
+    fmt::{Debug, Write as _},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+/// Judges one row: the whole file (for its fixtures) and the row itself. An error says how ours differs.
+type Check = fn(file: &Value, row: &Value) -> Result<(), String>;
+
+/// Which check judges which group of which file.
+const CHECKS: &[&[(&str, &str, Check)]] = &[
+    environment::CHECKS,
+    exec_wire::CHECKS,
+    images::CHECKS,
+    matching::CHECKS,
+    provider_wire::CHECKS,
+];
+
+#[test]
+fn every_row_that_touches_what_is_built_holds() {
+    let Some(root) = case_folder() else {
+        println!("KEYFOB_CASES is not set: NO upstream row was run");
+        return;
+    };
+    let mut report = Report::default();
+    for file in json_files(&root) {
+        let text = fs::read(root.join(&file)).unwrap();
+        report.file(&file, &serde_json::from_slice(&text).unwrap());
+    }
+    println!("{}", report.summary());
+    assert!(report.held > 0, "no row below {} was judged", root.display());
+    assert!(
+        report.failures.is_empty(),
+        "{} rows differ:\n{}",
+        report.failures.len(),
+        report.failures.join("\n")
+    );
+}
+
+#[expect(clippy::disallowed_methods, reason = "the runner's one switch")]
+fn case_folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("KEYFOB_CASES")?;
+    Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder))
+}
+
+#[derive(Default)]
+struct Report {
+    held: usize,
+    failures: Vec<String>,
+    covered: Vec<String>,
+    uncovered: Vec<String>,
+}
+
+impl Report {
+    fn file(&mut self, name: &str, file: &Value) {
+        for (group, rows) in groups(file) {
+            let title = format!("{name}: {group} ({} rows)", rows.len());
+            match check_for(name, &group) {
+                None => self.uncovered.push(title),
+                Some(check) => {
+                    self.covered.push(title);
+                    for row in &rows {
+                        self.row(name, &group, check(file, row), row);
+                    }
+                }
+            }
+        }
+    }
+
+    fn row(&mut self, file: &str, group: &str, verdict: Result<(), String>, row: &Value) {
+        match verdict {
+            Ok(()) => self.held += 1,
+            Err(how) => {
+                let mut row = row.to_string();
+                row.truncate(row.floor_char_boundary(600));
+                self.failures.push(format!("{file} / {group}: {how}\n    {row}"));
+            }
+        }
+    }
+
+    fn summary(&self) -> String {
+        let mut text = format!("{} rows hold, {} differ\n", self.held, self.failures.len());
+        for title in &self.covered {
+            writeln!(text, "  covered: {title}").unwrap();
+        }
+        for title in &self.uncovered {
+            writeln!(text, "  NOT COVERED: {title}").unwrap();
+        }
+        text
+    }
+}
+
+fn check_for(file: &str, group: &str) -> Option<Check> {
+    CHECKS
+        .iter()
+        .copied()
+        .flatten()
+        .find(|(f, g, _)| (*f, *g) == (file, group))
+        .map(|(_, _, check)| *check)
+}
+
+/// The groups of rows in a file: `groups[].cases` under their `test`, or any list (or object with `rows`) under its key.
+fn groups(file: &Value) -> Vec<(String, Vec<Value>)> {
+    let rows = |value: &Value| value.as_array().or_else(|| value.get("rows")?.as_array()).cloned();
+    if let Some(groups) = file.get("groups").and_then(Value::as_array) {
+        return groups
+            .iter()
+            .map(|group| {
+                (group["test"].as_str().unwrap().to_owned(), rows(&group["cases"]).unwrap())
+            })
+            .collect();
+    }
+    file.as_object()
+        .unwrap()
+        .iter()
+        .filter_map(|(key, value)| Some((key.clone(), rows(value)?)))
+        .filter(|(_, rows)| rows.iter().any(|row| row.is_object() || row.is_array()))
+        .collect()
+}
+
+/// Every `.json` file two levels below the root, as `folder/file.json`, in order.
+fn json_files(root: &Path) -> Vec<String> {
+    let names = |dir: &Path| -> Vec<String> {
+        let entries = fs::read_dir(dir)
+            .unwrap_or_else(|error| panic!("cannot list {}: {error}", dir.display()));
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    names(root)
+        .into_iter()
+        .filter(|folder| root.join(folder).is_dir())
+        .flat_map(|folder| {
+            names(&root.join(&folder)).into_iter().map(move |file| format!("{folder}/{file}"))
+        })
+        .filter(|file| Path::new(file).extension().is_some_and(|extension| extension == "json"))
+        .collect()
+}
+
+/// A text field that a row cannot do without.
+fn text<'a>(row: &'a Value, field: &str) -> &'a str {
+    row[field].as_str().unwrap_or_else(|| panic!("no text {field:?} in {row}"))
+}
+
+/// Compares one fact of a row.
+fn same<T: PartialEq + Debug + ?Sized>(what: &str, ours: &T, upstream: &T) -> Result<(), String> {
+    if ours == upstream {
+        return Ok(());
+    }
+    Err(format!("{what}: ours {ours:?}, upstream {upstream:?}"))
+}
