@@ -47,27 +47,27 @@ fn malformed(error: &str) -> Outcome {
 }
 
 fn row<'a>(pattern: &MatchPattern, image: &'a str, args: &'a MatchArgs) -> Result<Row<'a>, String> {
-    let repository = repository(image, args.raw)?;
-    let target = MatchTarget::parse(&repository)
-        .map_err(|error| format!("the image is malformed: {error}"))?;
-    let checked = pattern.check(&target);
-    Ok(Row {
-        pattern: &args.pattern,
-        image,
-        repository,
-        matches: checked.is_ok(),
-        reason: checked
-            .err()
-            .map_or_else(|| "host, port and path match".into(), |why| why.to_string()),
-    })
+    let (repository, checked) = if args.raw {
+        let target = MatchTarget::parse(image)
+            .map_err(|error| format!("the image is malformed: {error}"))?;
+        (image.to_owned(), checked(pattern, &target))
+    } else {
+        let image = ImageRef::parse(image).map_err(|error| error.to_string())?;
+        let checked = match image.target() {
+            Ok(target) => checked(pattern, &target),
+            Err(error) => {
+                Err(format!("no pattern can match a registry that is no URL's host: {error}"))
+            }
+        };
+        (image.repository().to_owned(), checked)
+    };
+    let matches = checked.is_ok();
+    let reason = checked.err().unwrap_or_else(|| "host, port and path match".into());
+    Ok(Row { pattern: &args.pattern, image, repository, matches, reason })
 }
 
-/// What a pattern is held against: the kubelet never shows it a tag, a digest or a short name.
-fn repository(image: &str, raw: bool) -> Result<String, String> {
-    if raw {
-        return Ok(image.into());
-    }
-    ImageRef::parse(image).map(|image| image.repository().into()).map_err(|error| error.to_string())
+fn checked(pattern: &MatchPattern, target: &MatchTarget) -> Result<(), String> {
+    pattern.check(target).map_err(|why| why.to_string())
 }
 
 fn print(rows: &[Row<'_>], output: Output) -> String {

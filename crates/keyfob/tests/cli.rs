@@ -85,6 +85,14 @@ fn a_malformed_pattern_or_image_exits_with_2_and_says_what_is_wrong() {
 }
 
 #[test]
+fn an_image_whose_registry_is_no_host_of_a_url_matches_nothing() {
+    let (code, stdout, _) = said(&["match", "*", "[a:]/app"]);
+
+    assert_eq!(code, 1);
+    assert!(stdout.starts_with("no match  [a:]/app: no pattern can match a registry"), "{stdout}");
+}
+
+#[test]
 fn help_version_and_completions_are_there() {
     assert!(said(&["--help"]).1.contains("match"));
     assert!(said(&["match", "--help"]).1.contains("Exit codes: 0 every image matches"));

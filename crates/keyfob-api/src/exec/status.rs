@@ -187,7 +187,7 @@ fn filled(text: Secret<String>) -> Option<Secret<String>> {
 pub enum ExecAnswerError {
     /// It is not an `ExecCredential` at all.
     #[error("decoding stdout: {0}")]
-    Decoding(#[from] ExecDecodingError),
+    Decoding(ExecDecodingError),
     /// It is one of another version.
     #[error(
         "exec plugin is configured to use API version {configured}, plugin returned version {}",
@@ -208,6 +208,13 @@ pub enum ExecAnswerError {
     /// Its status has a certificate without its key, or a key without its certificate.
     #[error("exec plugin returned only certificate or key, not both")]
     HalfAnIdentity,
+}
+
+/// Not a `source`: the reason is part of upstream's sentence already.
+impl From<ExecDecodingError> for ExecAnswerError {
+    fn from(error: ExecDecodingError) -> Self {
+        Self::Decoding(error)
+    }
 }
 
 /// Why a plugin's output cannot be decoded.
