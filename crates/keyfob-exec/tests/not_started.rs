@@ -5,7 +5,11 @@
     reason = "a test fails by panicking, and so do its helpers"
 )]
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
 
 use keyfob_exec::{
     Invocation, LookupError, NotRunnable, ProcessRunner, Program, RunError, Runner as _,
@@ -42,6 +46,10 @@ impl Folder {
         let host = MapEnvironment::from_iter([("PATH", path)]);
         Program::on_path(command, &host).map(|program| program.path().to_owned())
     }
+}
+
+fn folder_name(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
 }
 
 fn why(error: &RunError) -> NotRunnable {
@@ -128,10 +136,11 @@ fn a_bare_name_is_searched_on_the_hosts_path_in_order() {
 fn a_hit_below_the_current_directory_ends_the_search() {
     let executable = fs::Permissions::from_mode(0o755);
     let here = tempfile::Builder::new().permissions(executable).tempfile_in(".").unwrap();
-    let name = here.path().file_name().unwrap().to_str().unwrap();
+    let name = folder_name(here.path());
     let folder = Folder::new().file(&format!("bin/{name}"), "", 0o755);
 
-    for path in [".", ".:DIR/bin", ":DIR/bin", "../keyfob-exec:DIR/bin"] {
+    let around = format!("../{}:DIR/bin", folder_name(&std::env::current_dir().unwrap()));
+    for path in [".", ".:DIR/bin", ":DIR/bin", &around] {
         let refused = folder.search(name, path);
         assert!(matches!(refused, Err(LookupError::Relative { .. })), "{path}: {refused:?}");
     }
