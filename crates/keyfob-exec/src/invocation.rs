@@ -158,7 +158,10 @@ pub enum Stderr {
     /// Only the end is kept, redacted, for the error.
     #[default]
     Tail,
-    /// Each line is handed over as it comes, redacted; the end is kept too.
+    /// Each line is handed over as it comes, without the secrets handed to the program and without signed tokens; what
+    /// the program also prints on stdout is not known yet. The end is kept too.
+    ///
+    /// The function is called between two reads and must not wait for anything.
     Forward(Arc<dyn Fn(&str) + Send + Sync>),
     /// The host's own stderr, live and unseen by us: for a program that talks to a person.
     Inherit,
@@ -181,7 +184,8 @@ pub struct Limits {
     pub stdout: usize,
     /// How many bytes of the end of stderr are kept.
     pub stderr: usize,
-    /// How long output is still read after the program has exited, in case something it started holds the pipes.
+    /// How long output is still read after the program has exited, in case something it started holds stdout or
+    /// stderr; also beyond the deadline.
     pub drain: Duration,
 }
 

@@ -66,16 +66,20 @@ pub struct StderrTail {
 }
 
 impl StderrTail {
-    /// Takes the raw end of a stream. `truncated` says that more stood before it.
-    pub fn new(raw: &[u8], truncated: bool, redactor: &Redactor) -> Self {
-        let redacted = redactor.redact(&String::from_utf8_lossy(raw));
+    /// Takes the raw end of a stream and keeps at most `limit` bytes of it. `beheaded` says that more stood before it.
+    pub(crate) fn new(raw: &[u8], beheaded: bool, limit: usize, redactor: &Redactor) -> Self {
+        let stray = raw.iter().take_while(|byte| beheaded && **byte & 0xc0 == 0x80).count();
+        let text = String::from_utf8_lossy(raw.get(stray..).unwrap_or_default());
         // The cut may have beheaded a secret, whose end then stands here unrecognised.
-        let beheaded = if truncated { redactor.longest() } else { 0 };
-        let whole = redacted.get(redacted.ceil_char_boundary(beheaded)..).unwrap_or_default();
-        Self { text: printable(whole), truncated }
+        let word = text.find(char::is_whitespace).unwrap_or(text.len());
+        let dropped = if beheaded { word.max(redactor.longest()) } else { 0 };
+        let redacted = redactor.redact_after(&text, dropped);
+        let start = redacted.ceil_char_boundary(redacted.len().saturating_sub(limit));
+        let kept = redacted.get(start..).unwrap_or_default();
+        Self { text: printable(kept.trim()), truncated: beheaded || start > 0 }
     }
 
-    /// The text, without trailing white space.
+    /// The text, line by line, without white space around it.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -86,18 +90,20 @@ impl StderrTail {
     }
 }
 
+/// One line, so that a plugin cannot forge lines of a log.
 impl fmt::Display for StderrTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = if self.truncated { "…" } else { "" };
-        write!(f, "{start}{}", self.text)
+        write!(f, "{start}{}", self.text.replace('\n', " | "))
     }
 }
 
-/// Text that cannot move a cursor or colour a terminal: control characters are spelled out.
+/// Text that cannot move a cursor, colour a terminal or turn around what is read: such characters are spelled out.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for c in text.trim_end().chars() {
-        if c.is_control() && !matches!(c, '\n' | '\t') {
+    for c in text.chars() {
+        let turns = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if turns || (c.is_control() && !matches!(c, '\n' | '\t')) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -199,20 +205,44 @@ fn said(stderr: &StderrTail) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_tail_cannot_steer_a_terminal() {
-        let tail = StderrTail::new(b"\x1b[2Jgone\r\nbye\n\n", false, &Redactor::default());
+    const LIMIT: usize = 1 << 10;
 
-        assert_eq!(tail.text(), "\\u{1b}[2Jgone\\r\nbye");
+    #[test]
+    fn a_tail_cannot_steer_a_terminal_nor_forge_a_line() {
+        let raw = "\x1b[2Jgone\r\nERROR \u{202e}forged\n\n";
+
+        let tail = StderrTail::new(raw.as_bytes(), false, LIMIT, &Redactor::default());
+
+        assert_eq!(tail.text(), "\\u{1b}[2Jgone\\r\nERROR \\u{202e}forged");
+        assert_eq!(tail.to_string(), "\\u{1b}[2Jgone\\r | ERROR \\u{202e}forged");
     }
 
     #[test]
     fn a_secret_beheaded_by_the_cut_does_not_show_its_end() {
-        let redactor = Redactor::new(&[Secret::from("correct-horse-battery")]);
+        let redactor = Redactor::new(&[Secret::from("correct horse battery"), Secret::from("x")]);
+        let shown = |raw: &[u8]| StderrTail::new(raw, true, LIMIT, &redactor).to_string();
 
-        let tail = StderrTail::new(b"se-battery was refused, sorry", true, &redactor);
+        assert_eq!(shown(b"rse battery was refused, sorry"), "…ed, sorry");
+        assert_eq!(shown(b"xxxxxxxxxx correct horse battery, sorry"), "…, sorry");
+        assert_eq!(shown("😀rse battery was refused".as_bytes().get(1..).unwrap()), "…ed");
+    }
 
-        assert_eq!(tail.to_string(), "…d, sorry");
+    #[test]
+    fn a_word_beheaded_by_the_cut_is_dropped() {
+        let raw = b"LCJzZWNyZXQiOiJodW50ZXIyIn0.c2lnbmF0dXJl is refused";
+
+        let tail = StderrTail::new(raw, true, LIMIT, &Redactor::default());
+
+        assert_eq!(tail.to_string(), "…is refused");
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_kept() {
+        let kept = |limit| StderrTail::new("é bye".as_bytes(), false, limit, &Redactor::default());
+
+        assert_eq!((kept(6).to_string(), kept(6).is_truncated()), ("é bye".into(), false));
+        assert_eq!((kept(5).to_string(), kept(5).is_truncated()), ("…bye".into(), true));
+        assert_eq!(kept(0).text(), "");
     }
 
     #[test]

@@ -136,19 +136,19 @@ impl Sink for Answer {
 pub(crate) struct Messages<'a> {
     tail: Vec<u8>,
     keep: usize,
-    truncated: bool,
+    beheaded: bool,
     forward: Option<Forward<'a>>,
 }
 
 impl<'a> Messages<'a> {
     pub(crate) fn new(keep: usize, forward: Option<Forward<'a>>) -> Self {
-        Self { tail: Vec::new(), keep, truncated: false, forward }
+        Self { tail: Vec::new(), keep, beheaded: false, forward }
     }
 
     /// The end, and whether more stood before it.
     pub(crate) fn tail(&self) -> (&[u8], bool) {
         let cut = self.tail.len().saturating_sub(self.keep);
-        (self.tail.get(cut..).unwrap_or_default(), self.truncated || cut > 0)
+        (self.tail.get(cut..).unwrap_or_default(), self.beheaded || cut > 0)
     }
 }
 
@@ -159,10 +159,10 @@ impl Sink for Messages<'_> {
         }
         self.tail.extend_from_slice(bytes);
         // Cutting only when twice the length has gathered moves each byte once, not once a chunk.
-        if self.tail.len() > 2 * self.keep {
+        if self.tail.len() / 2 > self.keep {
             let cut = self.tail.len() - self.keep;
             self.tail.drain(..cut);
-            self.truncated = true;
+            self.beheaded = true;
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Sink for Messages<'_> {
 impl Drop for Messages<'_> {
     fn drop(&mut self) {
         if let Some(forward) = &mut self.forward {
-            forward.flush();
+            forward.end_line();
         }
         self.tail.zeroize();
     }
@@ -182,6 +182,7 @@ pub(crate) struct Forward<'a> {
     to: Arc<dyn Fn(&str) + Send + Sync>,
     redactor: &'a Redactor,
     line: Vec<u8>,
+    is_cut: bool,
 }
 
 impl<'a> Forward<'a> {
@@ -189,25 +190,37 @@ impl<'a> Forward<'a> {
     const LINE: usize = 8 << 10;
 
     pub(crate) fn new(to: Arc<dyn Fn(&str) + Send + Sync>, redactor: &'a Redactor) -> Self {
-        Self { to, redactor, line: Vec::new() }
+        Self { to, redactor, line: Vec::new(), is_cut: false }
     }
 
     fn accept(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
-                self.flush();
-            } else if self.line.len() < Self::LINE {
+                self.end_line();
+            } else if self.line.len() < Self::LINE + self.redactor.longest() {
                 self.line.push(byte);
+            } else {
+                self.is_cut = true;
             }
         }
     }
 
-    fn flush(&mut self) {
-        if !self.line.is_empty() {
-            let line = self.redactor.redact(&String::from_utf8_lossy(&self.line));
-            (self.to)(&printable(&line));
-            self.line.zeroize();
+    fn end_line(&mut self) {
+        // Taken first: if the callback panics, the line must not be handed to it again.
+        let line = Zeroizing::new(std::mem::take(&mut self.line));
+        let is_cut = std::mem::take(&mut self.is_cut);
+        if line.is_empty() {
+            return;
         }
+        let mut shown = self.redactor.redact(&String::from_utf8_lossy(&line));
+        if is_cut {
+            // The end may be the beginning of a secret.
+            shown.truncate(shown.floor_char_boundary(
+                Self::LINE.min(shown.len().saturating_sub(self.redactor.longest())),
+            ));
+            shown.push('…');
+        }
+        (self.to)(&printable(shown.trim_end()));
     }
 }
 

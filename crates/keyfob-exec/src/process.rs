@@ -68,8 +68,8 @@ impl Child {
             Stdin::Terminal => Group::Shared,
             Stdin::Null | Stdin::Bytes(_) => Group::Own,
         };
-        let name = std::iter::once(invocation.program.name().to_owned());
-        let argv = c_strings(program, "an argument", name.chain(invocation.args.iter().cloned()))?;
+        let mut argv = c_strings(program, "its path", [invocation.program.name().to_owned()])?;
+        argv.append(&mut *c_strings(program, "an argument", invocation.args.iter().cloned())?);
         let env = c_strings(program, "an environment variable", env)?;
         let files = file_actions(&standard).map_err(system("preparing its descriptors"))?;
         let attributes = attributes(group).map_err(system("preparing its process group"))?;
@@ -92,18 +92,27 @@ impl Child {
         }
     }
 
-    /// Kills it and, where it has a group of its own, everything it started.
+    /// Kills it and, where it has a group of its own, everything in that.
     ///
     /// Only while it is ours and unreaped: then its number cannot belong to anybody else.
     pub(crate) fn kill(&self) {
-        let unreaped = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let killed = wait(self.pid, unreaped).and_then(|_| match self.group {
-            Group::Own => Ok(kill_process_group(self.pid, Signal::KILL)?),
-            Group::Shared => Ok(kill_process(self.pid, Signal::KILL)?),
+        let killed = self.has_exited().and_then(|_| {
+            let group = match self.group {
+                Group::Own => kill_process_group(self.pid, Signal::KILL),
+                Group::Shared => Ok(()),
+            };
+            // It may have joined another group, which then is not ours to kill; it itself is.
+            Ok(kill_process(self.pid, Signal::KILL).and(group)?)
         });
         if let Err(error) = killed {
-            tracing::debug!(%error, "there is nothing left to kill");
+            tracing::debug!(%error, "a plugin could not be killed; it may be gone already");
         }
+    }
+
+    /// Whether it has exited by now; an error if it is not ours to wait for.
+    pub(crate) fn has_exited(&self) -> io::Result<bool> {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(wait(self.pid, look)?.is_some())
     }
 
     /// Collects its exit status. Call when it has exited.

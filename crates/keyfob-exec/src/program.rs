@@ -2,7 +2,8 @@
 //!
 //! Upstream: `exec.LookPath` of Go 1.26, as the kubelet (`binDir/name`) and client-go (a bare name on `PATH`) use it.
 //! Differs: an error shows the path really tried (upstream prints an empty one); a plugin directory of `.` means that
-//! directory (upstream then searches `PATH`); only regular files are run.
+//! directory (upstream then searches `PATH`); only regular files are run; a directory of `PATH` is joined as it is
+//! written (upstream cleans `a/../b`, which through a link means another place).
 
 use std::{
     ffi::{OsStr, OsString},
@@ -123,6 +124,9 @@ pub enum NotRunnable {
     /// It is a script or dynamic program whose interpreter is not there.
     #[error("the file is there, but the interpreter it names is not")]
     Interpreter,
+    /// Its path holds a NUL byte, which no path can.
+    #[error("its path contains a NUL byte")]
+    NulByte,
     /// The system said something else.
     #[error("{}", io::Error::from_raw_os_error(*.0))]
     Other(i32),
@@ -133,6 +137,7 @@ impl NotRunnable {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Missing,
             io::ErrorKind::PermissionDenied => Self::Permission,
+            io::ErrorKind::InvalidInput => Self::NulByte,
             _ => Self::Other(error.raw_os_error().unwrap_or_default()),
         }
     }

@@ -1,71 +1,169 @@
 //! Cuts secrets out of what a plugin says.
+//!
+//! A secret cannot be recognised in every disguise. What is looked for: the secrets handed to the plugin, whole or cut
+//! off at the end of the text; whatever looks like a signed token; and, once the plugin has ended, what it printed on
+//! stdout.
 
-use std::{collections::BTreeSet, ffi::OsStr, os::unix::ffi::OsStrExt as _};
+use std::{collections::BTreeSet, ffi::OsStr, ops::Range, os::unix::ffi::OsStrExt as _};
 
-use keyfob_api::Secret;
+use keyfob_api::{Secret, document::Document, document::Value};
 
 use crate::environment::name_of;
 
 /// What stands where a secret was.
 pub const REDACTED: &str = "[redacted]";
 
+/// A piece of a secret that is shorter than this gives little away, and looking for it would ruin the text.
+const SHORTEST_PIECE: usize = 8;
+
 /// Knows the secrets of one run and cuts them out of text.
-///
-/// Beside the secrets it is told of it cuts out anything that has the look of a signed token (`eyJ…`), and the single
-/// lines of secrets that have several.
 #[derive(Debug, Default)]
 pub struct Redactor {
-    /// Longest first, so that a secret within another does not leave the rest of it standing.
-    secrets: Vec<Secret<String>>,
+    known: Vec<Secret<String>>,
+    printed: Printed,
+}
+
+/// What the plugin printed, as far as it is worth hiding.
+#[derive(Debug)]
+enum Printed {
+    Pieces(Vec<Secret<String>>),
+    /// Looking for each would take too long; nothing is shown.
+    TooMuch,
+}
+
+impl Default for Printed {
+    fn default() -> Self {
+        Self::Pieces(Vec::new())
+    }
 }
 
 impl Redactor {
-    /// A redactor for these secrets.
+    /// A redactor for these secrets, and for each line of those that have several.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret<String>>) -> Self {
-        let texts: BTreeSet<&str> =
-            secrets.into_iter().flat_map(|secret| parts(secret.expose())).collect();
-        let mut secrets: Vec<Secret<String>> = texts.into_iter().map(Secret::from).collect();
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
-        Self { secrets }
+        let pieces = secrets.into_iter().flat_map(|secret| pieces(secret.expose()));
+        Self { known: distinct(pieces), printed: Printed::default() }
+    }
+
+    /// One that knows also what was printed on stdout.
+    pub(crate) fn knowing(&self, stdout: &[u8]) -> Self {
+        const MOST: usize = 1_000;
+        let printed = printed_in(&String::from_utf8_lossy(stdout));
+        let printed = distinct(printed.iter().flat_map(|text| pieces(text.expose())));
+        let printed =
+            if printed.len() > MOST { Printed::TooMuch } else { Printed::Pieces(printed) };
+        Self { known: self.known.clone(), printed }
     }
 
     /// The text without its secrets.
     pub fn redact(&self, text: &str) -> String {
-        let cut = self
-            .secrets
-            .iter()
-            .fold(text.to_owned(), |text, secret| text.replace(secret.expose().as_str(), REDACTED));
-        without_tokens(&cut)
+        self.redact_after(text, 0)
     }
 
-    /// The length of the longest secret: how much of a cut-off beginning may still be the end of one.
+    /// The text without its first bytes, and without its secrets, also those that begin in the first bytes.
+    pub(crate) fn redact_after(&self, text: &str, dropped: usize) -> String {
+        let Printed::Pieces(printed) = &self.printed else { return REDACTED.into() };
+        let mut hidden: Vec<Range<usize>> = self
+            .known
+            .iter()
+            .chain(printed)
+            .flat_map(|secret| text.match_indices(secret.expose().as_str()))
+            .map(|(at, secret)| at..at + secret.len())
+            .chain(tokens(text))
+            .chain(self.cut_off_at_the_end(text))
+            .collect();
+        hidden.sort_by_key(|range| range.start);
+        let (mut shown, mut done) = (String::new(), text.ceil_char_boundary(dropped));
+        for range in hidden {
+            // Overlapping secrets are one.
+            if range.start >= done {
+                shown.push_str(text.get(done..range.start).unwrap_or_default());
+                shown.push_str(REDACTED);
+            }
+            done = done.max(range.end);
+        }
+        shown + text.get(done..).unwrap_or_default()
+    }
+
+    /// The length of the longest secret handed over: how much of a text without its beginning may be the end of one.
     pub(crate) fn longest(&self) -> usize {
-        self.secrets.first().map_or(0, |secret| secret.expose().len())
+        self.known.iter().map(|secret| secret.expose().len()).max().unwrap_or_default()
+    }
+
+    /// The beginning of a secret with which the text ends: a killed plugin may have been in the middle of it.
+    fn cut_off_at_the_end(&self, text: &str) -> Option<Range<usize>> {
+        let cut = |secret: &Secret<String>| {
+            (SHORTEST_PIECE..secret.expose().len())
+                .rev()
+                .filter_map(|length| secret.expose().get(..length))
+                .find(|beginning| text.ends_with(beginning))
+                .map(str::len)
+        };
+        let longest = self.known.iter().filter_map(cut).max()?;
+        Some(text.len() - longest..text.len())
     }
 }
 
 /// A secret, and each line of it that is long enough to be one.
-fn parts(secret: &str) -> impl Iterator<Item = &str> {
-    let lines =
-        secret.lines().map(str::trim).filter(|line| line.len() >= 8 && !line.starts_with("-----"));
-    std::iter::once(secret.trim()).chain(lines).filter(|part| !part.is_empty())
+fn pieces(secret: &str) -> impl Iterator<Item = &str> {
+    let lines = secret.lines().map(str::trim);
+    let long = lines.filter(|line| line.len() >= SHORTEST_PIECE && !line.starts_with("-----"));
+    std::iter::once(secret.trim()).chain(long).filter(|piece| !piece.is_empty())
 }
 
-/// Cuts out whatever looks like a JSON Web Token, whole or beheaded at its end.
-fn without_tokens(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
+fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<Secret<String>> {
+    texts.collect::<BTreeSet<&str>>().into_iter().map(Secret::from).collect()
+}
+
+/// Where something looks like a JSON Web Token, whole or cut off at its end.
+fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices("eyJ").filter_map(|(start, _)| {
+        let token = text.get(start..)?;
+        let in_token = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
+        let length = token.find(|c| !in_token(c)).unwrap_or(token.len());
+        (length >= 20).then_some(start..start + length)
+    })
+}
+
+/// The strings of an answer, and its longer words in case it is none that can be read.
+fn printed_in(stdout: &str) -> Vec<Secret<String>> {
+    let literals = literals(stdout).filter(|text| text.expose().len() >= SHORTEST_PIECE);
+    let words = stdout
+        .split(|c: char| c.is_whitespace() || "\"'{}[],".contains(c))
+        .filter(|word| word.len() >= 2 * SHORTEST_PIECE);
+    let values = stdout
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(_, value)| value.trim())
+        .filter(|value| value.len() >= SHORTEST_PIECE);
+    literals.chain(words.chain(values).map(Secret::from)).collect()
+}
+
+/// What stands between double quotes, with its escapes undone.
+fn literals(text: &str) -> impl Iterator<Item = Secret<String>> {
     let mut rest = text;
-    while let Some(at) = rest.find("eyJ") {
-        let (before, token) = rest.split_at(at);
-        let end = token
-            .find(|c: char| !c.is_ascii_alphanumeric() && !"-_.=".contains(c))
-            .unwrap_or(token.len());
-        kept.push_str(before);
-        let (token, after) = token.split_at(end);
-        kept.push_str(if token.len() >= 20 { REDACTED } else { token });
-        rest = after;
-    }
-    kept + rest
+    std::iter::from_fn(move || {
+        let (_, inside) = rest.split_once('"')?;
+        let end = end_of_literal(inside);
+        let literal = Secret::new(format!("\"{}\"", inside.get(..end).unwrap_or_default()));
+        rest = inside.get(end + 1..).unwrap_or_default();
+        let read = Document::read_json(literal.expose().as_bytes()).ok();
+        Some(read.and_then(|document| match &document.root.value {
+            Value::String(text) => Some(text.clone()),
+            _ => None,
+        }))
+    })
+    .flatten()
+}
+
+/// Where the closing quote is, or would be.
+fn end_of_literal(inside: &str) -> usize {
+    let mut escaped = false;
+    let closes = |byte: u8| {
+        let closes = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        closes
+    };
+    inside.bytes().position(closes).unwrap_or(inside.len())
 }
 
 /// The value of an environment entry whose name says that it is a secret.
@@ -73,29 +171,32 @@ pub(crate) fn secret_of(entry: &OsStr) -> Option<Secret<String>> {
     const WORDS: [&str; 7] =
         ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PRIVATE_KEY", "API_KEY"];
     const PLACES: [&str; 4] = ["_FILE", "_PATH", "_DIR", "_URI"];
-    let name = String::from_utf8_lossy(name_of(entry)).to_ascii_uppercase();
-    let value = entry.as_bytes().get(name.len() + 1..)?;
+    /// `USE_TOKEN_CACHE=1` is a switch, and cutting out every `1` would leave no message standing.
+    const SHORTEST: usize = 6;
+    let name = name_of(entry);
+    let value = entry.as_bytes().get(name.len() + 1..).filter(|value| value.len() >= SHORTEST)?;
+    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
     let speaks = WORDS.iter().any(|word| name.contains(word))
         && !PLACES.iter().any(|end| name.ends_with(end));
     speaks.then(|| Secret::new(String::from_utf8_lossy(value).into_owned()))
 }
 
-/// The longer words of a plugin's answer: what it prints on stdout must not come back through its stderr.
-pub(crate) fn words_of(stdout: &[u8]) -> Vec<Secret<String>> {
-    String::from_utf8_lossy(stdout)
-        .split(|c: char| c.is_whitespace() || "\"'{}[],".contains(c))
-        .filter(|word| word.len() >= 16)
-        .map(Secret::from)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
+    fn redactor(secrets: &[&str]) -> Redactor {
+        Redactor::new(&secrets.iter().copied().map(Secret::from).collect::<Vec<_>>())
+    }
+
     fn redacted(secrets: &[&str], text: &str) -> String {
-        let secrets: Vec<Secret<String>> = secrets.iter().copied().map(Secret::from).collect();
-        Redactor::new(&secrets).redact(text)
+        redactor(secrets).redact(text)
+    }
+
+    fn after_printing(stdout: &str, text: &str) -> String {
+        Redactor::default().knowing(stdout.as_bytes()).redact(text)
     }
 
     #[test]
@@ -107,8 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_within_another_does_not_leave_the_rest_standing() {
+    fn secrets_within_and_over_each_other_leave_nothing_standing() {
         assert_eq!(redacted(&["hunter", "hunter2000"], "got hunter2000"), "got [redacted]");
+        let both = ["abcdef-ghijkl", "ghijkl-mnopqr"];
+        assert_eq!(redacted(&both, "got abcdef-ghijkl-mnopqr."), "got [redacted].");
+        assert_eq!(redacted(&["e", "r"], "see"), "s[redacted][redacted]");
     }
 
     #[test]
@@ -131,19 +235,48 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_named_like_a_secret_is_one_unless_it_names_a_place() {
-        let secret =
-            |entry: &str| secret_of(OsStr::new(entry)).map(|secret| secret.expose().clone());
+    fn a_secret_cut_off_in_its_middle_is_cut_out_too() {
+        let secret = ["correct-horse-battery"];
 
-        assert_eq!(secret("registry_password=hunter2").as_deref(), Some("hunter2"));
-        assert_eq!(secret("AWS_WEB_IDENTITY_TOKEN_FILE=/var/run/token"), None);
-        assert_eq!(secret("AWS_REGION=eu-west-1"), None);
+        assert_eq!(redacted(&secret, "trying correct-horse"), "trying [redacted]");
+        assert_eq!(redacted(&secret, "trying correct"), "trying correct", "too short to tell");
+        assert_eq!(redactor(&secret).redact_after("xx correct-horse-battery!", 6), "!");
     }
 
     #[test]
-    fn only_the_longer_words_of_an_answer_count() {
-        let words = words_of(br#"{"username":"ada","password":"correct-horse-battery"}"#);
+    fn what_was_printed_is_recognised_with_its_escapes_undone() {
+        let cases = [
+            (r#"{"password":"abc\u0026defgh"}"#, "no abc&defgh here", "no [redacted] here"),
+            (r#"{"key":"-----BEGIN\nMIIBOzCB46AD\n"}"#, "at MIIBOzCB46AD", "at [redacted]"),
+            (r#"{"password":"two words"}"#, "tried two words", "tried [redacted]"),
+            (r#"{"password":"half an ans"#, "tried half an ans", "tried [redacted]"),
+            ("token: plain-yaml # note\n", "tried plain-yaml", "tried plain-yaml"),
+            ("token: plain-yaml\n", "tried plain-yaml", "tried [redacted]"),
+            (r#"{"username":"ada"}"#, "ada is unknown", "ada is unknown"),
+        ];
+        for (stdout, said, shown) in cases {
+            assert_eq!(after_printing(stdout, said), shown, "{stdout}");
+        }
+    }
 
-        assert_eq!(words, [Secret::from("correct-horse-battery")]);
+    #[test]
+    fn more_than_can_be_looked_for_hides_everything() {
+        let secrets: Vec<String> = (0..2_000).map(|n| format!("\"secret-number-{n}\"")).collect();
+
+        assert_eq!(after_printing(&secrets.concat(), "anything at all"), REDACTED);
+    }
+
+    #[test]
+    fn a_variable_named_like_a_secret_is_one_unless_it_names_a_place_or_is_a_switch() {
+        let secret = |entry: &[u8]| {
+            let entry: OsString = OsStr::from_bytes(entry).into();
+            secret_of(&entry).map(|secret| secret.expose().clone())
+        };
+
+        assert_eq!(secret(b"registry_password=hunter2").as_deref(), Some("hunter2"));
+        assert_eq!(secret(b"\xff\xff_TOKEN=hunter2").as_deref(), Some("hunter2"));
+        assert_eq!(secret(b"AWS_WEB_IDENTITY_TOKEN_FILE=/var/run/token"), None);
+        assert_eq!(secret(b"AWS_REGION=eu-west-1"), None);
+        assert_eq!(secret(b"USE_TOKEN_CACHE=1"), None);
     }
 }

@@ -11,15 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keyfob_api::Secret;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::{
     Environment, Finished, Invocation, Redactor, RunError, Status, Stderr, StderrTail, Stdin,
     overlay,
     pipes::{Answer, Feed, Forward, Messages, ReadError, pipe, read},
     process::{Child, Standard, system_error},
-    redact::{secret_of, words_of},
+    redact::secret_of,
 };
 
 /// A run under way. Dropping it kills the process group and reaps it.
@@ -35,7 +34,8 @@ pub trait Runner: Send + Sync + fmt::Debug {
 /// children it does not know.
 ///
 /// A host that is itself killed leaves its plugins running, because they are in groups of their own: one that wants to
-/// take them along on `SIGTERM` drops the future.
+/// take them along on `SIGTERM` drops the future. What a killed plugin had started is reaped by the system's init, which
+/// a container without one lacks.
 #[derive(Debug, Clone)]
 pub struct ProcessRunner {
     environment: Arc<dyn Environment>,
@@ -78,9 +78,9 @@ impl ProcessRunner {
         let mut answer = Answer::new(invocation.limits.stdout);
         let mut messages = messages(invocation, &redactor);
         let end = process.collect(invocation, &mut answer, &mut messages).await;
-        let stderr = stderr_tail(&messages, &answer, &secrets);
+        let stderr = stderr_tail(&messages, &answer, &redactor, invocation);
         let program = invocation.program().to_path_buf();
-        match end.map_err(|source| system_error(&program, "talking to it", source))? {
+        match end.map_err(|source| system_error(&program, "listening to it", source))? {
             End::Exited(status) => Ok(Finished {
                 program,
                 status,
@@ -113,7 +113,7 @@ enum End {
 
 impl Process {
     fn start(invocation: &Invocation, env: Vec<OsString>) -> Result<Self, RunError> {
-        let system = |source| system_error(invocation.program(), "talking to it", source);
+        let system = |source| system_error(invocation.program(), "opening its pipes", source);
         let (stdin, feed) = open_stdin(&invocation.stdin).map_err(system)?;
         let (stdout, child_stdout) = pipe().map_err(system)?;
         let (stderr, child_stderr) = match &invocation.stderr {
@@ -142,7 +142,13 @@ impl Process {
         loop {
             tokio::select! {
                 biased;
-                after = &mut deadline => return Ok(End::TimedOut(after)),
+                // A busy host may come here late: an answer that was given in time is one.
+                after = &mut deadline => {
+                    if child.has_exited()? {
+                        break;
+                    }
+                    return Ok(End::TimedOut(after));
+                }
                 done = &mut feed, if !written => { done?; written = true; }
                 done = &mut output, if !read_all => match done {
                     Ok(()) => read_all = true,
@@ -153,12 +159,15 @@ impl Process {
             }
         }
         if !read_all {
-            match timeout(invocation.limits.drain, output).await {
-                Ok(Ok(())) => {}
-                Ok(Err(ReadError::TooLarge)) => return Ok(End::TooLarge),
-                Ok(Err(ReadError::Io(error))) => return Err(error),
+            tokio::select! {
+                biased;
+                done = &mut output => match done {
+                    Ok(()) => {}
+                    Err(ReadError::TooLarge) => return Ok(End::TooLarge),
+                    Err(ReadError::Io(error)) => return Err(error),
+                },
                 // Something the plugin started holds its pipes. The plugin has said all it will ever say.
-                Err(_) => child.kill(),
+                () = sleep(invocation.limits.drain) => child.kill(),
             }
         }
         child.reap().map(End::Exited)
@@ -214,15 +223,19 @@ fn messages<'a>(invocation: &Invocation, redactor: &'a Redactor) -> Messages<'a>
         Stderr::Forward(to) => Some(Forward::new(Arc::clone(to), redactor)),
         Stderr::Tail | Stderr::Inherit => None,
     };
-    Messages::new(invocation.limits.stderr + redactor.longest(), forward)
+    Messages::new(invocation.limits.stderr.saturating_add(redactor.longest()), forward)
 }
 
 /// What the error may show: without the secrets handed over, and without what the plugin printed on stdout.
-fn stderr_tail(messages: &Messages<'_>, answer: &Answer, known: &[Secret<String>]) -> StderrTail {
-    let (raw, truncated) = messages.tail();
+fn stderr_tail(
+    messages: &Messages<'_>,
+    answer: &Answer,
+    redactor: &Redactor,
+    invocation: &Invocation,
+) -> StderrTail {
+    let (raw, beheaded) = messages.tail();
     if raw.is_empty() {
         return StderrTail::default();
     }
-    let printed = words_of(answer.bytes());
-    StderrTail::new(raw, truncated, &Redactor::new(known.iter().chain(&printed)))
+    StderrTail::new(raw, beheaded, invocation.limits.stderr, &redactor.knowing(answer.bytes()))
 }

@@ -1,12 +1,14 @@
 //! Who could put a program of their own in a plugin's place.
 
 use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
     fmt, fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
-use rustix::process::geteuid;
+use rustix::{io::Errno, process::geteuid};
 use thiserror::Error;
 
 /// What to do about a plugin that somebody else could have written.
@@ -20,8 +22,8 @@ pub enum TrustPolicy {
     Strict,
 }
 
-/// Looks at a plugin, the directory it is in, and every directory above: all must belong to root or to us, and be
-/// writable by nobody else. Links are looked at where they are and where they lead.
+/// Looks at a plugin and at everything on the way to it, directories and links: all must belong to root or to us, and
+/// be writable by nobody else.
 ///
 /// Returns what is wrong, which under [`TrustPolicy::Strict`] is an error.
 pub fn check_trust(plugin: &Path, policy: TrustPolicy) -> Result<Vec<Concern>, Untrusted> {
@@ -34,28 +36,72 @@ pub fn check_trust(plugin: &Path, policy: TrustPolicy) -> Result<Vec<Concern>, U
 }
 
 fn concerns(plugin: &Path, us: u32) -> io::Result<Vec<Concern>> {
-    let real = plugin.canonicalize()?;
-    let beside = plugin.parent().unwrap_or(Path::new("/")).canonicalize()?;
-    let mut places: Vec<PathBuf> =
-        real.ancestors().chain(beside.ancestors()).map(Path::to_path_buf).collect();
-    places.sort();
-    places.dedup();
     let mut found = Vec::new();
-    for place in places {
-        let metadata = fs::metadata(&place)?;
-        found.extend(flaws(&metadata, us).map(|flaw| Concern { path: place.clone(), flaw }));
+    for path in places(plugin)? {
+        let place = Place::from(&fs::symlink_metadata(&path)?);
+        found.extend(place.flaws(us).map(|flaw| Concern { path: path.clone(), flaw }));
     }
     Ok(found)
 }
 
-fn flaws(metadata: &fs::Metadata, us: u32) -> impl Iterator<Item = Flaw> {
-    let (mode, owner, group) = (metadata.mode(), metadata.uid(), metadata.gid());
-    // In a sticky directory (`/tmp`) only the owner of an entry may replace it.
-    let sticky = metadata.is_dir() && mode & 0o1000 != 0;
-    let stranger = (owner != 0 && owner != us).then_some(Flaw::Owner(owner));
-    let group = (mode & 0o020 != 0 && group != 0 && !sticky).then_some(Flaw::GroupWritable(group));
-    let others = (mode & 0o002 != 0 && !sticky).then_some(Flaw::WorldWritable);
-    [stranger, group, others].into_iter().flatten()
+/// Every place the kernel passes on its way to the plugin: directories, links, and where the links lead.
+fn places(plugin: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    const MOST_LINKS: usize = 40;
+    let backwards = |path: &Path| path.iter().rev().map(OsStr::to_owned).collect::<Vec<_>>();
+    let (mut places, mut links) = (BTreeSet::new(), 0);
+    let (mut here, mut ahead) = (PathBuf::new(), backwards(&std::path::absolute(plugin)?));
+    while let Some(part) = ahead.pop() {
+        if part == ".." {
+            here.pop();
+            continue;
+        }
+        here.push(part);
+        places.insert(here.clone());
+        if fs::symlink_metadata(&here)?.is_symlink() {
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(Errno::LOOP.into());
+            }
+            ahead.extend(backwards(&fs::read_link(&here)?));
+            here.pop();
+        }
+    }
+    Ok(places)
+}
+
+/// What matters of a file, a directory or a link.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    mode: u32,
+    owner: u32,
+    group: u32,
+    is_directory: bool,
+}
+
+impl From<&fs::Metadata> for Place {
+    fn from(metadata: &fs::Metadata) -> Self {
+        // The mode of a link means nothing; its owner may point it elsewhere.
+        let mode = if metadata.is_symlink() { 0 } else { metadata.mode() };
+        let (owner, group) = (metadata.uid(), metadata.gid());
+        Self { mode, owner, group, is_directory: metadata.is_dir() }
+    }
+}
+
+impl Place {
+    fn flaws(self, us: u32) -> impl Iterator<Item = Flaw> {
+        // In a sticky directory (`/tmp`) only the owner of an entry may replace it.
+        let sticky = self.is_directory && self.mode & 0o1000 != 0;
+        let stranger = self.owner != 0 && self.owner != us;
+        let writable = |bit| self.mode & bit != 0 && !sticky;
+        // Root's group is no exception: where there is an access control list, these bits are its mask.
+        [
+            stranger.then_some(Flaw::Owner(self.owner)),
+            writable(0o020).then_some(Flaw::GroupWritable(self.group)),
+            writable(0o002).then_some(Flaw::WorldWritable),
+        ]
+        .into_iter()
+        .flatten()
+    }
 }
 
 /// One thing that is wrong with one place.
@@ -81,7 +127,7 @@ pub enum Flaw {
     /// Its owner is neither root nor the user we run as.
     #[error("belongs to user {0}: chown it to root")]
     Owner(u32),
-    /// A group other than root's may write it.
+    /// Its group, or somebody on its access control list, may write it.
     #[error("is writable by group {0}: chmod g-w it")]
     GroupWritable(u32),
     /// Anybody may write it.
@@ -132,57 +178,71 @@ mod tests {
         }
 
         /// What is wrong below our own directory; what the machine's own directories are like is not ours to say.
-        fn concerns(&self, name: &str, us: u32) -> Vec<Flaw> {
-            let mut all = concerns(&self.path(name), us).unwrap();
+        fn concerns(&self, name: &str) -> Vec<Flaw> {
+            let mut all = concerns(&self.path(name), geteuid().as_raw()).unwrap();
             all.retain(|concern| concern.path.starts_with(self.path("")));
             all.into_iter().map(|concern| concern.flaw).collect()
         }
     }
 
-    fn us() -> u32 {
-        geteuid().as_raw()
-    }
-
     #[test]
     fn a_plugin_that_only_its_owner_may_write_is_trusted() {
-        assert_eq!(Plugins::new().concerns("plugin", us()), []);
+        assert_eq!(Plugins::new().concerns("plugin"), []);
     }
 
     #[test]
-    fn a_plugin_that_anybody_may_write_is_a_concern() {
-        let plugins = Plugins::new();
-        plugins.chmod("plugin", 0o757);
+    fn who_else_may_write_is_a_concern_unless_the_directory_is_sticky() {
+        let flaws = |mode, is_directory| {
+            let place = Place { mode, owner: 0, group: 7, is_directory };
+            place.flaws(1000).collect::<Vec<_>>()
+        };
 
-        assert_eq!(plugins.concerns("plugin", us()), [Flaw::WorldWritable]);
-    }
-
-    #[test]
-    fn a_directory_that_anybody_may_write_is_a_concern_unless_it_is_sticky() {
-        let plugins = Plugins::new();
-
-        plugins.chmod("", 0o707);
-        assert_eq!(plugins.concerns("plugin", us()), [Flaw::WorldWritable]);
-        plugins.chmod("", 0o1707);
-        assert_eq!(plugins.concerns("plugin", us()), []);
+        assert_eq!(flaws(0o755, false), []);
+        assert_eq!(flaws(0o775, false), [Flaw::GroupWritable(7)]);
+        assert_eq!(flaws(0o757, true), [Flaw::WorldWritable]);
+        assert_eq!(flaws(0o1777, true), []);
+        assert_eq!(flaws(0o1777, false), [Flaw::GroupWritable(7), Flaw::WorldWritable]);
     }
 
     #[test]
     fn an_owner_who_is_neither_root_nor_us_is_a_concern() {
-        let plugins = Plugins::new();
-        let owner = fs::metadata(plugins.path("plugin")).unwrap().uid();
+        let flaws = |owner| {
+            let place = Place { mode: 0o755, owner, group: 0, is_directory: false };
+            place.flaws(1000).collect::<Vec<_>>()
+        };
 
-        let concerns = plugins.concerns("plugin", owner + 1);
-
-        assert_eq!(concerns.is_empty(), owner == 0, "root is trusted whoever we are");
+        assert_eq!((flaws(0), flaws(1000)), (vec![], vec![]));
+        assert_eq!(flaws(1001), [Flaw::Owner(1001)]);
     }
 
     #[test]
-    fn a_link_is_looked_at_where_it_leads() {
+    fn every_place_on_the_way_through_links_is_looked_at() {
         let plugins = Plugins::new();
-        plugins.chmod("plugin", 0o777);
-        symlink(plugins.path("plugin"), plugins.path("link")).unwrap();
+        for folder in ["bin", "middle", "real"] {
+            fs::create_dir(plugins.path(folder)).unwrap();
+        }
+        fs::rename(plugins.path("plugin"), plugins.path("real/plugin")).unwrap();
+        symlink("../middle/hop", plugins.path("bin/plugin")).unwrap();
+        symlink(plugins.path("real/plugin"), plugins.path("middle/hop")).unwrap();
+        symlink("bin", plugins.path("linked")).unwrap();
+        assert_eq!(plugins.concerns("linked/plugin"), []);
 
-        assert!(plugins.concerns("link", us()).contains(&Flaw::WorldWritable));
+        for place in ["", "bin", "middle", "real", "real/plugin"] {
+            let mode = fs::metadata(plugins.path(place)).unwrap().mode();
+            plugins.chmod(place, 0o757);
+            assert_eq!(plugins.concerns("linked/plugin"), [Flaw::WorldWritable], "{place}");
+            plugins.chmod(place, mode);
+        }
+    }
+
+    #[test]
+    fn links_in_a_circle_end() {
+        let plugins = Plugins::new();
+        symlink("circle", plugins.path("circle")).unwrap();
+
+        let refused = check_trust(&plugins.path("circle"), TrustPolicy::Report).unwrap_err();
+
+        assert!(matches!(refused, Untrusted::Unreadable { .. }), "{refused}");
     }
 
     #[test]
@@ -190,11 +250,11 @@ mod tests {
         let plugins = Plugins::new();
         plugins.chmod("plugin", 0o757);
 
-        assert!(!check_trust(&plugins.path("plugin"), TrustPolicy::Report).unwrap().is_empty());
+        let reported = check_trust(&plugins.path("plugin"), TrustPolicy::Report).unwrap();
         let refused = check_trust(&plugins.path("plugin"), TrustPolicy::Strict).unwrap_err();
-        assert!(
-            refused.to_string().contains("plugin is writable by everybody: chmod o-w it"),
-            "{refused}"
-        );
+
+        assert!(!reported.is_empty());
+        let shown = "plugin is writable by everybody: chmod o-w it";
+        assert!(refused.to_string().contains(shown), "{refused}");
     }
 }

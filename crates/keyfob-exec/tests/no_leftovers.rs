@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
-use keyfob_exec::{Invocation, Limits, ProcessRunner, Program, Runner as _};
+use keyfob_exec::{Invocation, Limits, ProcessRunner, Program, RunError, Runner as _};
 use keyfob_testkit::{MapEnvironment, Script, Step, scripted_plugin};
 use rustix::{
     io::Errno,
-    process::{WaitOptions, wait},
+    process::{Resource, Rlimit, WaitOptions, getrlimit, setrlimit, wait},
 };
+use tokio::time::timeout;
 
 #[tokio::test]
 async fn nothing_is_left_behind() {
@@ -22,10 +23,32 @@ async fn nothing_is_left_behind() {
 
     for run in runs.iter().cycle().take(10 * runs.len()) {
         drop(runner.run(run).await);
+        // Dropped while the plugin starts, runs or ends: whatever 3 ms are enough for.
+        drop(timeout(Duration::from_millis(3), runner.run(run)).await);
     }
 
     assert_eq!(open_descriptors(), before);
+    without_descriptors(&runner, &runs).await;
+    assert_eq!(open_descriptors(), before);
     assert_eq!(wait(WaitOptions::NOHANG).unwrap_err(), Errno::CHILD, "a child was not reaped");
+}
+
+/// Runs with ever fewer descriptors to be had, so that each step fails once for want of one.
+async fn without_descriptors(runner: &ProcessRunner, runs: &[Invocation]) {
+    let limits = getrlimit(Resource::Nofile);
+    let taken = |number: &u64| std::fs::exists(format!("/proc/self/fd/{number}")).unwrap();
+    let free = (0..4096).find(|number| !taken(number)).unwrap();
+    let mut failed = 0;
+    for spare in 0..12 {
+        let few = Rlimit { current: Some(free + spare), ..limits };
+        setrlimit(Resource::Nofile, few).unwrap();
+        for run in runs {
+            let ran = runner.run(run).await;
+            failed += usize::from(matches!(ran, Err(RunError::System { .. })));
+        }
+    }
+    setrlimit(Resource::Nofile, limits).unwrap();
+    assert!(failed > 0, "there were always enough");
 }
 
 /// An invocation for each way to end.

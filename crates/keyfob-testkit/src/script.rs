@@ -39,6 +39,8 @@ pub enum Step {
     Await(PathBuf),
     /// Is deaf to SIGTERM from now on.
     IgnoreSigterm,
+    /// Joins the process group of whoever started it, out of reach of a signal to its own.
+    LeaveGroup,
     /// Exits with this code.
     Exit(i32),
     /// Dies by this signal.
@@ -60,6 +62,8 @@ pub struct Witness {
     pub env: Vec<String>,
     /// The open descriptors.
     pub descriptors: Vec<i32>,
+    /// The signals it blocks, as a bit set: signal 1 is bit 0.
+    pub blocked: u64,
 }
 
 impl Script {

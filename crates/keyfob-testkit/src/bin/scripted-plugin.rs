@@ -51,6 +51,10 @@ fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
             }
         }
         Step::IgnoreSigterm => SigSet::from_iter([Signal::SIGTERM]).thread_block()?,
+        Step::LeaveGroup => {
+            let group = nix::unistd::getpgid(Some(nix::unistd::getppid()))?;
+            nix::unistd::setpgid(nix::unistd::Pid::from_raw(0), group)?;
+        }
         Step::Exit(code) => return Ok(Some(ExitCode::from(u8::try_from(code)?))),
         Step::Signal(number) => signal::raise(Signal::try_from(number)?)?,
         Step::Record(path) => {
@@ -101,6 +105,13 @@ fn witness() -> io::Result<Witness> {
             .filter(|entry| !entry.is_empty())
             .map(|entry| String::from_utf8_lossy(entry).into_owned())
             .collect(),
+        blocked: blocked_signals()?,
         descriptors: numbers.collect::<Vec<_>>().into_iter().filter(open).collect(),
     })
+}
+
+fn blocked_signals() -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap_or_default();
+    u64::from_str_radix(line.trim(), 16).map_err(io::Error::other)
 }
