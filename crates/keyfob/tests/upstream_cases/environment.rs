@@ -5,7 +5,7 @@ use std::{collections::HashSet, ffi::OsString};
 use keyfob_exec::overlay;
 use serde_json::Value;
 
-use crate::{Check, same, text};
+use crate::{Check, fact, text};
 
 pub(crate) const CHECKS: &[(&str, &str, Check)] =
     &[("kubelet/exec_wire.json", "Test_ExecPluginEnvVars", overlaid)];
@@ -23,7 +23,7 @@ fn overlaid(_: &Value, row: &Value) -> Result<(), String> {
     let ours: Vec<String> =
         overlay(host, configured).into_iter().map(|entry| entry.into_string().unwrap()).collect();
 
-    same("environment", &ours, &last_of_each_name(&strings(&row["expected_env"])))
+    fact("environment", &ours, &last_of_each_name(&strings(&row["expected_env"])))
 }
 
 /// Upstream's list still holds every duplicate; its spawn keeps the last of a name.

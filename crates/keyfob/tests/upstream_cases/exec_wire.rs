@@ -8,7 +8,7 @@ use keyfob_api::{
 };
 use serde_json::{Value, json};
 
-use crate::{Check, provider_wire::same};
+use crate::{Check, same};
 
 pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
     ("client/derived_edge_cases.json", "decode_stdout", decode_stdout),

@@ -3,7 +3,7 @@
 use keyfob_api::ImageRef;
 use serde_json::Value;
 
-use crate::{Check, same, text};
+use crate::{Check, fact, text};
 
 pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
     ("kubelet/image_names.json", "TestParseImageName", parse),
@@ -17,12 +17,12 @@ fn parse(_: &Value, row: &Value) -> Result<(), String> {
     match ImageRef::parse(text(row, "input")) {
         Err(error) => refusal(row, &error.to_string()),
         Ok(image) => {
-            same("repository", image.repository(), text(row, "expected_repo"))?;
-            same("tag", image.tag().unwrap_or_default(), text(row, "expected_tag"))?;
-            same("digest", image.digest().unwrap_or_default(), text(row, "expected_digest"))?;
+            fact("repository", image.repository(), text(row, "expected_repo"))?;
+            fact("tag", image.tag().unwrap_or_default(), text(row, "expected_tag"))?;
+            fact("digest", image.digest().unwrap_or_default(), text(row, "expected_digest"))?;
             let with_tag = image.with_default_tag();
             let expected = row.get("expected_with_default_tag").and_then(Value::as_str);
-            same("with default tag", with_tag.as_str(), expected.unwrap_or(&with_tag))
+            fact("with default tag", with_tag.as_str(), expected.unwrap_or(&with_tag))
         }
     }
 }
@@ -31,21 +31,21 @@ fn parse(_: &Value, row: &Value) -> Result<(), String> {
 fn refusal(row: &Value, ours: &str) -> Result<(), String> {
     if let Some(part) = row["expected_error_contains"].as_str() {
         let found = !part.is_empty() && ours.contains(part);
-        return same("error", ours, if found { ours } else { part });
+        return fact("error", ours, if found { ours } else { part });
     }
     let exact = text(row, "expected_error_exact");
     let is_open = exact.ends_with(": invalid reference format");
     let goes_on = is_open && ours.starts_with(&format!("{exact}: "));
-    same("error", if goes_on { exact } else { ours }, exact)
+    fact("error", if goes_on { exact } else { ours }, exact)
 }
 
 fn default_tag(_: &Value, row: &Value) -> Result<(), String> {
     let image = ImageRef::parse(text(row, "input")).map_err(|error| error.to_string())?;
-    same("with default tag", image.with_default_tag().as_str(), text(row, "expected"))
+    fact("with default tag", image.with_default_tag().as_str(), text(row, "expected"))
 }
 
 fn trim(_: &Value, row: &Value) -> Result<(), String> {
     let image = ImageRef::parse(text(row, "image")).ok();
     let ours = image.as_ref().map(ImageRef::name_as_written);
-    same("name", &ours, &row["want"].as_str())
+    fact("name", &ours, &row["want"].as_str())
 }

@@ -21,6 +21,7 @@ mod provider_wire;
 use std::{
     fmt::{Debug, Write as _},
     fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
 };
 
@@ -82,7 +83,7 @@ impl Report {
                 Some(check) => {
                     self.covered.push(title);
                     for row in &rows {
-                        self.row(name, &group, check(file, row), row);
+                        self.row(name, &group, judged(check, file, row), row);
                     }
                 }
             }
@@ -110,6 +111,12 @@ impl Report {
         }
         text
     }
+}
+
+/// One row that is not as expected, or makes us panic, must not hide the others.
+fn judged(check: Check, file: &Value, row: &Value) -> Result<(), String> {
+    let verdict = catch_unwind(AssertUnwindSafe(|| check(file, row)));
+    verdict.unwrap_or_else(|_| Err("judging it panicked (the message is above)".to_owned()))
 }
 
 fn check_for(file: &str, group: &str) -> Option<Check> {
@@ -165,10 +172,20 @@ fn text<'a>(row: &'a Value, field: &str) -> &'a str {
     row[field].as_str().unwrap_or_else(|| panic!("no text {field:?} in {row}"))
 }
 
-/// Compares one fact of a row.
-fn same<T: PartialEq + Debug + ?Sized>(what: &str, ours: &T, upstream: &T) -> Result<(), String> {
-    if ours == upstream {
-        return Ok(());
-    }
-    Err(format!("{what}: ours {ours:?}, upstream {upstream:?}"))
+/// Compares one named fact of a row.
+fn fact<T, U>(what: &str, ours: &T, upstream: &U) -> Result<(), String>
+where
+    T: PartialEq<U> + Debug + ?Sized,
+    U: Debug + ?Sized,
+{
+    same(ours, upstream).map_err(|how| format!("{what}: {how}"))
+}
+
+/// Says how two values differ.
+fn same<T, U>(ours: &T, upstream: &U) -> Result<(), String>
+where
+    T: PartialEq<U> + Debug + ?Sized,
+    U: Debug + ?Sized,
+{
+    if ours == upstream { Ok(()) } else { Err(format!("ours {ours:?}, upstream {upstream:?}")) }
 }

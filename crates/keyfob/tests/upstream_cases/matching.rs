@@ -3,7 +3,7 @@
 use keyfob_api::{ImageRef, MatchPattern, MatchTarget, Mismatch, PatternError};
 use serde_json::Value;
 
-use crate::{Check, same, text};
+use crate::{Check, fact, text};
 
 pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
     ("kubelet/urls_match.json", "TestURLsMatch", upstream_pair),
@@ -18,26 +18,26 @@ pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
 
 fn upstream_pair(_: &Value, row: &Value) -> Result<(), String> {
     let verdict = matches(text(row, "glob"), text(row, "target"));
-    same("match", &Value::from(verdict == Ok(true)), &row["expected_match"])
+    fact("match", &Value::from(verdict == Ok(true)), &row["expected_match"])
 }
 
 fn pair(_: &Value, row: &Value) -> Result<(), String> {
     let (pattern, image) = (text(row, "pattern"), text(row, "image"));
     let verdict = matches(pattern, image);
     let error = row.get("expected_error").or(row.get("expected_error_exact"));
-    same("error", &verdict.as_ref().err().map(String::as_str), &error.and_then(Value::as_str))?;
-    same("match", &Value::from(verdict == Ok(true)), &row["expected_match"])?;
+    fact("error", &verdict.as_ref().err().map(String::as_str), &error.and_then(Value::as_str))?;
+    fact("match", &Value::from(verdict == Ok(true)), &row["expected_match"])?;
     configured(row, MatchPattern::parse(pattern).err())
 }
 
 /// What the kubelet says to a configuration with the row's pattern.
 fn configured(row: &Value, refusal: Option<PatternError>) -> Result<(), String> {
     let passes = Value::from(refusal.is_none());
-    same("configuration accepts the pattern", &passes, &row["pattern_passes_config_validation"])?;
+    fact("configuration accepts the pattern", &passes, &row["pattern_passes_config_validation"])?;
     match (refusal, row.get("expected_validation_error").and_then(Value::as_str)) {
         (Some(refusal), Some(whole)) => {
             let (_, end) = whole.split_once("match image is invalid: ").unwrap();
-            same("configuration error", refusal.to_string().as_str(), end)
+            fact("configuration error", refusal.to_string().as_str(), end)
         }
         _ => Ok(()),
     }
@@ -45,7 +45,7 @@ fn configured(row: &Value, refusal: Option<PatternError>) -> Result<(), String> 
 
 fn provider_pair(_: &Value, row: &Value) -> Result<(), String> {
     let verdict = matches(row[0].as_str().unwrap(), row[1].as_str().unwrap());
-    same("match", &verdict.map(Value::from), &Ok(row[2].clone()))
+    fact("match", &verdict.map(Value::from), &Ok(row[2].clone()))
 }
 
 /// The error of a row stands in another list, at the row's place.
@@ -54,7 +54,7 @@ fn provider_error(file: &Value, row: &Value) -> Result<(), String> {
     let (_, expected) =
         list("errors").zip(list("errors_go_text")).find(|(other, _)| *other == row).unwrap();
     let verdict = matches(row[0].as_str().unwrap(), row[1].as_str().unwrap());
-    same("error", &verdict.map_err(Value::from), &Err(expected.clone()))
+    fact("error", &verdict.map_err(Value::from), &Err(expected.clone()))
 }
 
 /// Upstream's `URLsMatchStr`.
@@ -73,10 +73,10 @@ fn url_characters(_: &Value, row: &Value) -> Result<(), String> {
     let parses = |piece: &str| MatchPattern::parse(&template.replace("%s", piece)).is_ok();
     if let Some(accepted) = row.get("accepted_ascii") {
         let ours: String = ('\0'..='\x7f').filter(|c| parses(&c.to_string())).collect();
-        return same("accepted characters", &Value::from(ours), accepted);
+        return fact("accepted characters", &Value::from(ours), accepted);
     }
     let ours: Vec<u8> = (0..=u8::MAX).filter(|byte| parses(&format!("%{byte:02X}"))).collect();
-    same("accepted escapes", &Value::from(ours), &row["accepted_escape_values"])
+    fact("accepted escapes", &Value::from(ours), &row["accepted_escape_values"])
 }
 
 /// The key is taken from a repository; what no image name has for one is never looked up.
@@ -84,7 +84,7 @@ fn registry_key(_: &Value, row: &Value) -> Result<(), String> {
     let repository = text(row, "image");
     let image = ImageRef::parse(repository).ok();
     match image.filter(|image| image.repository() == repository) {
-        Some(image) => same("key", image.registry(), text(row, "expected_registry_cache_key")),
+        Some(image) => fact("key", image.registry(), text(row, "expected_registry_cache_key")),
         None => Ok(()),
     }
 }
