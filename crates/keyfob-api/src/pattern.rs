@@ -31,7 +31,7 @@ use crate::{
 /// let elsewhere = ImageRef::parse("eu.registry.io:5000/team/app").unwrap();
 /// assert_eq!(
 ///     pattern.check(&elsewhere.target()?).unwrap_err().to_string(),
-///     "the pattern has no port and the image has port 5000: a pattern without a port never matches an image with one"
+///     "port differs: the pattern has none, the image 5000; a pattern without a port never matches an image with one"
 /// );
 ///
 /// let useless = MatchPattern::parse("https://registry.io/*")?;

@@ -19,7 +19,9 @@ pub enum Mismatch {
         pattern: String,
     },
     /// A label does not match.
-    #[error("label {number} of the image's host name is {image:?}, the pattern's is {pattern:?}")]
+    #[error(
+        "labels differ: label {number} of the image's host name is {image:?}, the pattern's is {pattern:?}"
+    )]
     Label {
         /// Which label, counted from 1.
         number: usize,
@@ -30,9 +32,9 @@ pub enum Mismatch {
     },
     /// The host names have different numbers of labels.
     #[error(
-        "the pattern's host name {pattern:?} has {pattern_labels} and the image's {image:?} has {image_labels}: each \"*\" stands for one label",
-        pattern_labels = count(.pattern),
-        image_labels = count(.image)
+        "labels differ: the pattern's host name {pattern:?} has {}, the image's {image:?} has {}, and each \"*\" stands for one",
+        pattern.split('.').count(),
+        image.split('.').count()
     )]
     LabelCount {
         /// The pattern's host name.
@@ -41,10 +43,12 @@ pub enum Mismatch {
         image: String,
     },
     /// The pattern matches no image at all.
-    #[error(transparent)]
+    #[error("never matches because {0}")]
     Never(NeverMatches),
     /// The image's path does not begin with the pattern's.
-    #[error("the image's path {image:?} does not begin with the pattern's {pattern:?}")]
+    #[error(
+        "path is not a prefix: the image's {image:?} does not begin with the pattern's {pattern:?}"
+    )]
     Path {
         /// The pattern's path.
         pattern: String,
@@ -107,20 +111,12 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn count(name: &str) -> String {
-    match name.split('.').count() {
-        1 => "1 label".to_owned(),
-        labels => format!("{labels} labels"),
-    }
-}
-
 fn explain_ports(pattern: Option<&str>, image: Option<&str>) -> String {
-    let shown =
-        |port: Option<&str>| port.map_or("no port".to_owned(), |port| format!("port {port}"));
-    let both = format!("the pattern has {} and the image has {}", shown(pattern), shown(image));
+    let [ours, theirs] = [pattern, image].map(|port| port.unwrap_or("none"));
+    let both = format!("port differs: the pattern has {ours}, the image {theirs}");
     match pattern {
         Some(_) => both,
-        None => format!("{both}: a pattern without a port never matches an image with one"),
+        None => format!("{both}; a pattern without a port never matches an image with one"),
     }
 }
 
@@ -140,23 +136,23 @@ mod tests {
             (
                 "reg.test/x",
                 "eu.reg.test:5000/a",
-                "the pattern has no port and the image has port 5000: a pattern without a port never matches an image with one",
+                "port differs: the pattern has none, the image 5000; a pattern without a port never matches an image with one",
             ),
-            ("reg.test:443", "reg.test/a", "the pattern has port 443 and the image has no port"),
+            ("reg.test:443", "reg.test/a", "port differs: the pattern has 443, the image none"),
             (
                 "*.test/x",
                 "eu.reg.test/a",
-                r#"the pattern's host name "*.test" has 2 labels and the image's "eu.reg.test" has 3 labels: each "*" stands for one label"#,
+                r#"labels differ: the pattern's host name "*.test" has 2, the image's "eu.reg.test" has 3, and each "*" stands for one"#,
             ),
             (
                 "*.x/team",
                 "reg.test/a",
-                r#"the image's path "/a" does not begin with the pattern's "/team""#,
+                r#"path is not a prefix: the image's "/a" does not begin with the pattern's "/team""#,
             ),
             (
                 "*.x",
                 "reg.test/a",
-                r#"label 2 of the image's host name is "test", the pattern's is "x""#,
+                r#"labels differ: label 2 of the image's host name is "test", the pattern's is "x""#,
             ),
             (
                 "[::ffff:10.0.0.1]",
@@ -172,6 +168,7 @@ mod tests {
     #[test]
     fn a_useless_pattern_is_called_useless() {
         let never = MatchPattern::parse("reg.test/*").unwrap().never_matches();
-        assert_eq!(reason("reg.test/*", "reg.test/a"), never.unwrap().to_string());
+        let expected = format!("never matches because {}", never.unwrap());
+        assert_eq!(reason("reg.test/*", "reg.test/a"), expected);
     }
 }
