@@ -7,7 +7,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::document::{FieldError, Item, Node, Position, Reading};
+use crate::document::{FieldError, FieldPath, Node, Position, Reading};
 
 /// A field of a message whose value cannot be what it must be. It never quotes the message: the path has only names
 /// that the message's type defines, and numbers for the rest (`auth[2].password`).
@@ -34,7 +34,8 @@ impl From<FieldError> for InvalidField {
     }
 }
 
-/// A version or kind that a message names. It is only shown if it looks like one; anything else could be a secret.
+/// A version or kind that a message names. It is only shown if it looks like one of Kubernetes'; anything else could be a
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenName(Option<String>);
 
@@ -48,8 +49,7 @@ impl SeenName {
     /// `Kind`, or `Kind.group`.
     pub(crate) fn kind(name: &str) -> Self {
         let (kind, group) = name.split_once('.').unwrap_or((name, ""));
-        let is_kind = kind.len() <= 63 && kind.bytes().all(|byte| byte.is_ascii_alphabetic());
-        Self::if_plausible(name, is_kind && is_group(group))
+        Self::if_plausible(name, is_kind(kind) && is_group(group))
     }
 
     fn if_plausible(name: &str, plausible: bool) -> Self {
@@ -57,18 +57,29 @@ impl SeenName {
     }
 }
 
+/// None, or one of Kubernetes' own: a group of somebody else's making could be anything.
 fn is_group(group: &str) -> bool {
-    let in_group =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
-    group.len() <= 253 && group.bytes().all(in_group)
+    let in_group = |byte: u8| byte.is_ascii_lowercase() || b".-".contains(&byte);
+    let own = group.strip_suffix("k8s.io");
+    group.is_empty() || (group.len() <= 63 && own.is_some_and(|own| own.bytes().all(in_group)))
 }
 
-/// A `v`, a number, and perhaps `alpha` or `beta` and another.
+/// A word in camel case.
+fn is_kind(kind: &str) -> bool {
+    kind.len() <= 63
+        && kind.starts_with(|c: char| c.is_ascii_uppercase())
+        && kind.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && kind.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
+/// A `v`, a number, and perhaps `alpha` or `beta` and another; the numbers have a digit or two.
 fn is_version(version: &str) -> bool {
+    let is_number = |text: &str| {
+        (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
     let Some(rest) = version.strip_prefix('v') else { return false };
-    let stage = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    let number = stage.trim_start_matches("alpha").trim_start_matches("beta");
-    rest.len() <= 12 && stage.len() < rest.len() && number.bytes().all(|byte| byte.is_ascii_digit())
+    let stage = rest.split_once("alpha").or_else(|| rest.split_once("beta"));
+    stage.map_or_else(|| is_number(rest), |(number, stage)| is_number(number) && is_number(stage))
 }
 
 impl fmt::Display for SeenName {
@@ -93,10 +104,15 @@ impl TypeMeta {
     pub(crate) fn sniff(root: &Node) -> Result<Self, InvalidField> {
         let mut meta = Self::default();
         let reading = Reading::default();
-        reading.root(root).entries(|name, item| match fold(name.expose()).as_str() {
-            "apiversion" => set(&mut meta.api_version, item),
-            "kind" => set(&mut meta.kind, item),
-            _ => Ok(()),
+        reading.root(root).entries(|name, item| {
+            let (name, target) = match fold(name.expose()).as_str() {
+                "apiversion" => ("apiVersion", &mut meta.api_version),
+                "kind" => ("kind", &mut meta.kind),
+                _ => return Ok(()),
+            };
+            // Under the name that it should have.
+            item.read_text(target)
+                .map_err(|error| FieldError { path: FieldPath::of(name), ..error })
         })?;
         Ok(meta)
     }
@@ -109,13 +125,6 @@ impl TypeMeta {
             Some(parts) => Some(parts),
         }
     }
-}
-
-fn set(target: &mut String, item: Item<'_>) -> Result<(), FieldError> {
-    if let Some(text) = item.string()? {
-        target.clone_from(text.expose());
-    }
-    Ok(())
 }
 
 /// Go's case folding as far as it reaches ASCII: two letters beyond it fold into `s` and `k`.
@@ -148,18 +157,28 @@ mod tests {
         let version = |name| SeenName::version(name).to_string();
         let kind = |name| SeenName::kind(name).to_string();
 
-        for shown in ["v1", "example.com/v1", "example.com/v2beta10"] {
+        for shown in ["v1", "batch.k8s.io/v1", "client.authentication.k8s.io/v2beta10"] {
             assert_eq!(version(shown), shown);
         }
-        for shown in ["Secret", "ExecCredential.example.com"] {
+        for shown in ["Secret", "ExecCredential.client.authentication.k8s.io"] {
             assert_eq!(kind(shown), shown);
         }
         assert_eq!((version(""), kind("")), ("none".into(), "none".into()));
-        for hidden in ["hunter2", "example.com/hunter2", "v1.hunter2", "v", "v1beta2x", "Pass/v1"] {
-            assert_eq!(version(hidden), "something else");
+        for hidden in [
+            "hunter2",
+            "hunter2/v1",
+            "k8s.io/hunter2",
+            "v1.hunter2",
+            "v",
+            "v1234",
+            "v1beta2x",
+            "Pass/v1",
+        ] {
+            assert_eq!(version(hidden), "something else", "{hidden}");
         }
-        for hidden in ["hunter2", "pass word", "Secret.Hunter"] {
-            assert_eq!(kind(hidden), "something else");
+        for hidden in ["hunter", "HUNTER", "pass word", "Secret.Hunter", "abcdef.0123456789abcdef"]
+        {
+            assert_eq!(kind(hidden), "something else", "{hidden}");
         }
     }
 }

@@ -6,6 +6,8 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use thiserror::Error;
 
+use crate::Secret;
+
 /// A signed span of nanoseconds, read and printed exactly as Go does.
 ///
 /// ```
@@ -96,29 +98,30 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// Why a text is not a duration. The words are Go's, and quote the text.
+/// Why a text is not a duration. The words are Go's, and quote the text; `Debug` does not, for it may be a secret that
+/// was put in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DurationError {
     /// Not a duration at all, or one that does not fit.
-    #[error("time: invalid duration {}", quoted(.0))]
-    Invalid(String),
+    #[error("time: invalid duration {}", quoted(.0.expose()))]
+    Invalid(Secret<String>),
     /// A number is not followed by a unit.
-    #[error("time: missing unit in duration {}", quoted(.0))]
-    MissingUnit(String),
+    #[error("time: missing unit in duration {}", quoted(.0.expose()))]
+    MissingUnit(Secret<String>),
     /// A number is followed by a word that is no unit.
-    #[error("time: unknown unit {} in duration {}", quoted(unit), quoted(duration))]
+    #[error("time: unknown unit {} in duration {}", quoted(unit.expose()), quoted(duration.expose()))]
     UnknownUnit {
         /// The word.
-        unit: String,
+        unit: Secret<String>,
         /// The whole text.
-        duration: String,
+        duration: Secret<String>,
     },
 }
 
 impl DurationError {
     fn invalid(text: &str) -> Self {
-        Self::Invalid(text.to_owned())
+        Self::Invalid(text.into())
     }
 }
 
@@ -161,12 +164,9 @@ fn unit_nanos(unit: &str, whole: &str) -> Result<u64, DurationError> {
         "s" => 1_000_000_000,
         "m" => 60_000_000_000,
         "h" => 3_600_000_000_000,
-        "" => return Err(DurationError::MissingUnit(whole.to_owned())),
+        "" => return Err(DurationError::MissingUnit(whole.into())),
         _ => {
-            return Err(DurationError::UnknownUnit {
-                unit: unit.to_owned(),
-                duration: whole.to_owned(),
-            });
+            return Err(DurationError::UnknownUnit { unit: unit.into(), duration: whole.into() });
         }
     })
 }

@@ -44,13 +44,8 @@ impl RegistryCredentialPluginRequest {
         let mut request = Self::default();
         let reading = Reading::default();
         let root = reading.root(&document.root);
-        root.object(&["image"], |_, item| {
-            if let Some(image) = item.string()? {
-                request.image.clone_from(image.expose());
-            }
-            Ok(())
-        })
-        .map_err(InvalidField::from)?;
+        root.object(&["image"], |_, item| item.read_text(&mut request.image))
+            .map_err(InvalidField::from)?;
         Ok(request)
     }
 }

@@ -1,7 +1,7 @@
 //! Image names: what a pod asks for, and what patterns and plugins see of it.
 //!
 //! No registry is asked; a name that parses need not exist.
-//! Upstream: `pkg/util/parsers.ParseImageName`, `applyDefaultImageTag` and `trimImageTagDigest` of the kubelet (1.36),
+//! Upstream: `pkg/util/parsers.ParseImageName`, `applyDefaultImageTag` and `trimImageTagDigest` of the kubelet (1.37),
 //! over `github.com/distribution/reference` v0.6.0.
 //! Differs: a letter that Unicode cased after Go's tables (15.0) counts as upper case, so the refusal's words differ.
 

@@ -2,7 +2,7 @@
 //!
 //! A pattern and an image name are both read as URLs without a scheme. Ports must be equal, each label of the host name
 //! is a glob for one label of the image's, and the path is a plain prefix.
-//! Upstream: `ParseSchemelessURL`, `SplitURL` and `URLsMatch` in `pkg/credentialprovider/keyring.go` (1.36).
+//! Upstream: `ParseSchemelessURL`, `SplitURL` and `URLsMatch` in `pkg/credentialprovider/keyring.go` (1.37).
 //! Differs: nothing in what matches; the reasons given by [`MatchPattern::check`] and [`MatchPattern::never_matches`]
 //! are ours.
 
@@ -197,8 +197,19 @@ impl MatchTarget {
         })
     }
 
-    fn labels(&self) -> impl Iterator<Item = &[u8]> {
+    /// The host name's labels, from left to right, percent-decoded.
+    pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
         labels_of(&self.name)
+    }
+
+    /// The port's digits.
+    pub fn port(&self) -> Option<&str> {
+        Some(&*self.port).filter(|port| !port.is_empty())
+    }
+
+    /// The path, percent-decoded, with its slash in front; or nothing.
+    pub fn path(&self) -> &[u8] {
+        &self.path
     }
 }
 

@@ -16,7 +16,7 @@ use zeroize::Zeroize;
 /// assert_eq!(format!("{password:?}"), "Secret(..)");
 /// assert_eq!(password.expose(), "hunter2");
 /// ```
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Secret<T: Zeroize>(T);
 
 impl<T: Zeroize> Secret<T> {

@@ -1,4 +1,8 @@
 //! Runs an invocation to its end.
+//!
+//! Upstream: `os/exec` of Go, as `pkg/credentialprovider/plugin` and client-go's `auth/exec` use it.
+//! Differs: the deadline kills the whole group, not one process; something else that holds the plugin's pipes delays an
+//! answer by the drain at most; stdout is bounded; of stderr only a redacted end is kept; any run may have a deadline.
 
 use std::{
     ffi::OsString,

@@ -28,10 +28,10 @@ pub(crate) enum Command {
     DemoPlugin { manner: Manner },
 }
 
-/// Exits with 0 if every image matches, 1 if one does not, 2 if the pattern or an image is malformed.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 every image matches, 1 one does not, 2 the pattern or an image is malformed."
+    after_help = "Exit codes: 0 every image matches, 1 one does not, 2 the pattern or an image is malformed, \
+                  3 the answer could not be written."
 )]
 pub(crate) struct MatchArgs {
     /// A pattern as in a `CredentialProviderConfig`, or a key of a plugin's answer: `*.dkr.ecr.*.amazonaws.com`.

@@ -1,6 +1,6 @@
 //! The command line.
 //!
-//! stdout is for results, stderr for people. Exit codes: 0 yes, 1 no, 2 wrong input.
+//! stdout is for results, stderr for people. Exit codes: 0 yes, 1 no, 2 wrong input, 3 the result could not be written.
 
 mod cli;
 mod demo;
@@ -40,18 +40,23 @@ enum Verdict {
     Yes = 0,
     No = 1,
     WrongInput = 2,
+    Unwritten = 3,
 }
 
 impl Outcome {
-    /// Whoever closes our stdout has read enough: that is no failure.
+    /// Whoever closes our stdout has read enough: that is no failure. A full disk is.
     fn print(&self) -> ExitCode {
-        let shown = io::stderr().write_all(self.stderr.as_bytes());
         let written =
             io::stdout().write_all(self.stdout.as_bytes()).and_then(|()| io::stdout().flush());
-        match shown.and(written) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-            Ok(()) | Err(_) => ExitCode::from(self.verdict as u8),
-        }
+        let (verdict, stderr) = match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                (Verdict::Unwritten, format!("keyfob: the result could not be written: {error}\n"))
+            }
+            Ok(()) | Err(_) => (self.verdict, self.stderr.clone()),
+        };
+        // There is nowhere left to complain to.
+        io::stderr().write_all(stderr.as_bytes()).unwrap_or_default();
+        ExitCode::from(verdict as u8)
     }
 }
 

@@ -1,5 +1,7 @@
 //! `keyfob match`.
 
+use std::borrow::Cow;
+
 use keyfob_api::{ImageRef, MatchPattern, MatchTarget};
 use serde::Serialize;
 
@@ -19,15 +21,16 @@ struct Row<'a> {
 }
 
 pub(crate) fn run(args: &MatchArgs) -> Outcome {
-    let pattern = match MatchPattern::parse(&args.pattern) {
-        Ok(pattern) => pattern,
-        Err(error) => return malformed(&format!("the pattern is malformed: {error}\n")),
-    };
     let (mut rows, mut errors) = (Vec::new(), Vec::new());
-    for image in &args.images {
-        match row(&pattern, image, args) {
-            Ok(row) => rows.push(row),
-            Err(error) => errors.push(format!("keyfob: {error}\n")),
+    match MatchPattern::parse(&args.pattern) {
+        Err(error) => errors.push(format!("keyfob: the pattern is malformed: {error}\n")),
+        Ok(pattern) => {
+            for image in &args.images {
+                match row(&pattern, image, args) {
+                    Ok(row) => rows.push(row),
+                    Err(error) => errors.push(format!("keyfob: {error}\n")),
+                }
+            }
         }
     }
     let verdict = match (errors.is_empty(), rows.iter().all(|row| row.matches)) {
@@ -36,14 +39,6 @@ pub(crate) fn run(args: &MatchArgs) -> Outcome {
         (true, true) => Verdict::Yes,
     };
     Outcome { stdout: print(&rows, args.output), stderr: errors.concat(), verdict }
-}
-
-fn malformed(error: &str) -> Outcome {
-    Outcome {
-        stderr: format!("keyfob: {error}"),
-        verdict: Verdict::WrongInput,
-        ..Outcome::default()
-    }
 }
 
 fn row<'a>(pattern: &MatchPattern, image: &'a str, args: &'a MatchArgs) -> Result<Row<'a>, String> {
@@ -83,5 +78,14 @@ fn line(row: &Row<'_>) -> String {
         same if same == row.image => String::new(),
         other => format!(" (as {other})"),
     };
-    format!("{verdict}  {}{known_as}: {}\n", row.image, row.reason)
+    format!("{verdict}  {}{known_as}: {}\n", shown(row.image), row.reason)
+}
+
+/// An image as it was written; one that could forge lines or steer the terminal is spelled out.
+fn shown(image: &str) -> Cow<'_, str> {
+    if image.chars().all(|c| c.is_ascii_graphic()) {
+        image.into()
+    } else {
+        format!("{image:?}").into()
+    }
 }

@@ -93,6 +93,40 @@ fn an_image_whose_registry_is_no_host_of_a_url_matches_nothing() {
 }
 
 #[test]
+fn json_is_a_list_even_when_nothing_could_be_answered() {
+    assert_eq!(said(&["match", "-o", "json", "r.io:80*", "r.io/app"]).1, "[]\n");
+    assert_eq!(said(&["match", "-o", "json", "r.io", "r.io/App"]).1, "[]\n");
+}
+
+#[test]
+fn an_image_cannot_forge_a_line_of_the_answer() {
+    let image = "r.io/a#\u{1b}[31m\nmatch     forged";
+
+    let (_, stdout, _) = said(&["match", "--raw", "r.io", image]);
+
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+    assert!(!stdout.contains('\u{1b}'), "{stdout:?}");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn a_result_that_cannot_be_written_is_neither_yes_nor_no() {
+    let run = |stdout: std::process::Stdio| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_keyfob"));
+        command.args(["match", "r.io", "r.io/app"]).stdout(stdout).output().unwrap()
+    };
+
+    let full = run(std::fs::File::create("/dev/full").unwrap().into());
+    assert_eq!(full.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("could not be written"));
+
+    // Whoever closes the pipe has read enough.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(run(writer.into()).status.code(), Some(0));
+}
+
+#[test]
 fn help_version_and_completions_are_there() {
     assert!(said(&["--help"]).1.contains("match"));
     assert!(said(&["match", "--help"]).1.contains("Exit codes: 0 every image matches"));

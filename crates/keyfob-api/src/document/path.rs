@@ -2,18 +2,25 @@
 
 use std::fmt;
 
-/// The way from the root to a field: `providers[0].name`.
+use crate::Secret;
+
+/// The way from the root to a field: `providers[0].name`. Names that a text chose may be secrets, so `Debug` hides them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldPath(Vec<OwnedStep>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OwnedStep {
-    Field(String),
+    Field(Secret<String>),
     Index(usize),
-    Key(usize, String),
+    Key(usize, Secret<String>),
 }
 
 impl FieldPath {
+    /// The path of a field of the root.
+    pub(crate) fn of(name: &str) -> Self {
+        Self(vec![OwnedStep::Field(name.into())])
+    }
+
     /// The path with map keys given as numbers: `auth[2].password`. Only names that a type defines remain.
     pub fn without_keys(&self) -> String {
         self.render(|index, _| format!("[{index}]"))
@@ -22,7 +29,7 @@ impl FieldPath {
     /// The last field name or map key of the path, if it ends in one.
     pub(crate) fn last_name(&self) -> Option<&str> {
         match self.0.last() {
-            Some(OwnedStep::Field(name) | OwnedStep::Key(_, name)) => Some(name),
+            Some(OwnedStep::Field(name) | OwnedStep::Key(_, name)) => Some(name.expose()),
             _ => None,
         }
     }
@@ -38,10 +45,10 @@ impl FieldPath {
         let mut out = String::new();
         for step in &self.0 {
             match step {
-                OwnedStep::Field(name) if out.is_empty() => out.push_str(name),
-                OwnedStep::Field(name) => out.extend([".", name]),
+                OwnedStep::Field(name) if out.is_empty() => out.push_str(name.expose()),
+                OwnedStep::Field(name) => out.extend([".", name.expose()]),
                 OwnedStep::Index(index) => out.extend([format!("[{index}]")]),
-                OwnedStep::Key(index, key) => out.push_str(&show_key(*index, key)),
+                OwnedStep::Key(index, key) => out.push_str(&show_key(*index, key.expose())),
             }
         }
         out
@@ -93,9 +100,9 @@ impl Path<'_> {
         let mut steps: Vec<OwnedStep> = std::iter::successors(Some(self), |path| path.parent)
             .filter_map(|path| match path.step {
                 Step::Root => None,
-                Step::Field(name) => Some(OwnedStep::Field(name.to_owned())),
+                Step::Field(name) => Some(OwnedStep::Field(name.into())),
                 Step::Index(index) => Some(OwnedStep::Index(index)),
-                Step::Key(index, key) => Some(OwnedStep::Key(index, key.to_owned())),
+                Step::Key(index, key) => Some(OwnedStep::Key(index, key.into())),
             })
             .collect();
         steps.reverse();

@@ -14,6 +14,8 @@ use base64::{
     engine::{GeneralPurpose, GeneralPurposeConfig},
 };
 
+use zeroize::Zeroizing;
+
 use super::{
     Field, FieldError, FieldProblem, Kind, Node, Position, StrictIssue, StrictProblem, Value,
     path::Path,
@@ -76,6 +78,22 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// Puts a string into its place; `null` leaves what is there.
+    pub fn read_text(&self, target: &mut String) -> Result<(), FieldError> {
+        if let Some(text) = self.string()? {
+            target.clone_from(text.expose());
+        }
+        Ok(())
+    }
+
+    /// Puts a string into its place; `null` leaves what is there.
+    pub fn read_secret(&self, target: &mut Secret<String>) -> Result<(), FieldError> {
+        if let Some(text) = self.string()? {
+            *target = text.clone();
+        }
+        Ok(())
+    }
+
     /// A boolean; `None` for `null`.
     pub fn bool(&self) -> Result<Option<bool>, FieldError> {
         match &self.node.value {
@@ -116,20 +134,20 @@ impl<'a> Item<'a> {
     }
 
     /// Bytes: base64 in a string, or (Go allows it) a list of small numbers; `None` for `null`.
-    pub fn bytes(&self) -> Result<Option<Vec<u8>>, FieldError> {
+    pub fn bytes(&self) -> Result<Option<Secret<Vec<u8>>>, FieldError> {
         match &self.node.value {
             Value::Null => Ok(None),
             Value::String(text) => match decode_base64(text.expose()) {
-                Some(bytes) => Ok(Some(bytes)),
+                Some(bytes) => Ok(Some(bytes.into())),
                 None => Err(self.error(FieldProblem::Base64)),
             },
             Value::List(_) => {
-                let mut bytes = Vec::new();
+                let mut bytes = Zeroizing::new(Vec::new());
                 self.elements(|_, item| {
                     bytes.push(item.byte()?);
                     Ok(())
                 })?;
-                Ok(Some(bytes))
+                Ok(Some(std::mem::take(&mut *bytes).into()))
             }
             _ => Err(self.wrong_type(Kind::String)),
         }
@@ -154,8 +172,9 @@ impl<'a> Item<'a> {
             }
             if seen.contains(&name) {
                 self.report(StrictProblem::DuplicateField, &path, field.at);
+            } else {
+                seen.push(name);
             }
-            seen.push(name);
             visit(name, self.at(&field.node, &path))?;
         }
         Ok(true)
@@ -265,11 +284,7 @@ mod tests {
                 let mut name = String::new();
                 provider.object(&["name", "wait", "labels"], |field, item| {
                     match field {
-                        "name" => {
-                            if let Some(text) = item.string()? {
-                                name.clone_from(text.expose());
-                            }
-                        }
+                        "name" => item.read_text(&mut name)?,
                         "wait" => drop(item.duration()?),
                         _ => drop(item.entries(|_, label| label.string().map(drop))?),
                     }
@@ -300,6 +315,29 @@ mod tests {
                 r#"unknown field "providers[1].Name""#,
             ]
         );
+    }
+
+    #[test]
+    fn bytes_are_read_as_leniently_as_go_reads_them() {
+        let bytes = |text: &str| {
+            let document = Document::read_json(text.as_bytes()).unwrap();
+            let read = Reading::default().root(&document.root).bytes();
+            read.ok().flatten().map(|bytes| bytes.expose().clone())
+        };
+
+        assert_eq!(bytes(r#""YW\nI=""#), Some(b"ab".to_vec()));
+        assert_eq!(bytes(r#""YR==""#), Some(b"a".to_vec()), "stray bits behind the last byte");
+        assert_eq!(bytes("[97, 98]"), Some(b"ab".to_vec()));
+        assert_eq!((bytes(r#""YQ""#), bytes("[256]"), bytes("null")), (None, None, None));
+    }
+
+    #[test]
+    fn no_more_than_a_hundred_issues_are_collected_however_many_there_are() {
+        let fields: Vec<String> = (0..1_000).map(|n| format!("\"x{n}\":1")).collect();
+
+        let (_, issues) = read(&format!("{{{}}}", fields.join(","))).unwrap();
+
+        assert_eq!(issues.len(), 100);
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //!
 //! Upstream: `sigs.k8s.io/yaml` 1.6 over `go.yaml.in/yaml/v2` 2.4, a port of libyaml.
 //! Differs: keys that are equal only after conversion to strings (`1` and `"1"`): the later one wins (upstream: random).
-//! Differs: aliases may not repeat more than 32 MiB of text.
+//! Differs: aliases may not repeat more than 32 MiB of text, nor cause more than four million steps; of a long tag prefix
+//! only the beginning counts.
 //! Differs: a byte order mark inside the text is always content (upstream: sometimes skips a character instead).
 
 mod compose;

@@ -82,20 +82,17 @@ impl ExecCluster {
     pub(super) fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
         item.object(&Self::NAMES, |name, item| {
             match name {
-                "server" => set_text(&mut self.server, item)?,
-                "tls-server-name" => set_text(&mut self.tls_server_name, item)?,
+                "server" => item.read_text(&mut self.server)?,
+                "tls-server-name" => item.read_text(&mut self.tls_server_name)?,
                 "insecure-skip-tls-verify" => {
                     self.insecure_skip_tls_verify =
                         item.bool()?.unwrap_or(self.insecure_skip_tls_verify);
                 }
                 "certificate-authority-data" => {
-                    self.certificate_authority_data = item.bytes()?.unwrap_or_default();
+                    let bytes = item.bytes()?.unwrap_or_default();
+                    self.certificate_authority_data.clone_from(bytes.expose());
                 }
-                "proxy-url" => {
-                    if let Some(url) = item.string()? {
-                        self.proxy_url = url.clone();
-                    }
-                }
+                "proxy-url" => item.read_secret(&mut self.proxy_url)?,
                 "disable-compression" => {
                     self.disable_compression = item.bool()?.unwrap_or(self.disable_compression);
                 }
@@ -106,13 +103,6 @@ impl ExecCluster {
         })?;
         Ok(())
     }
-}
-
-fn set_text(target: &mut String, item: Item<'_>) -> Result<(), FieldError> {
-    if let Some(text) = item.string()? {
-        target.clone_from(text.expose());
-    }
-    Ok(())
 }
 
 impl ExecResponse {

@@ -153,10 +153,7 @@ impl StatusFields {
                 "clientCertificateData" => &mut self.certificate,
                 _ => &mut self.key,
             };
-            if let Some(text) = item.string()? {
-                *target = text.clone();
-            }
-            Ok(())
+            item.read_secret(target)
         })?;
         Ok(())
     }

@@ -85,7 +85,7 @@ impl Mismatch {
         match difference {
             Difference::Port => Self::Port {
                 pattern: pattern.port().map(str::to_owned),
-                image: Some(target.port.to_string()).filter(|port| !port.is_empty()),
+                image: target.port().map(str::to_owned),
             },
             Difference::LabelCount => {
                 Self::LabelCount { pattern: pattern.name(), image: lossy(&target.name) }

@@ -15,29 +15,34 @@ use crate::{ImageRef, glob, image::is_path_prefix};
 pub enum NeverMatches {
     /// The path has a digest.
     #[error(
-        "patterns are matched against names without tag and digest, so {found:?} is never found: write {instead:?}"
+        "patterns are matched against names without tag and digest, so {found:?} is never found: {}",
+        write(.instead.as_deref(), "leave it out")
     )]
     Digest {
         /// What stands in the path.
         found: String,
         /// The pattern without it.
-        instead: String,
+        instead: Option<String>,
     },
     /// The host is one word and neither `localhost` nor followed by a port.
     #[error(
-        "{host:?} has neither a dot nor a port, so image names take it for a user of Docker Hub: write {instead:?}, or add the registry's port"
+        "{host:?} has neither a dot nor a port, so image names take it for a user of Docker Hub: {}, or add the registry's port",
+        write(.instead.as_deref(), "put docker.io/ in front")
     )]
     DockerHubUser {
         /// The host.
         host: String,
         /// The pattern with Docker Hub in front.
-        instead: String,
+        instead: Option<String>,
     },
     /// The host is Docker Hub's former name.
-    #[error("image names say docker.io where index.docker.io was written: write {instead:?}")]
+    #[error(
+        "image names say docker.io where index.docker.io was written: {}",
+        write(.instead.as_deref(), "say so too")
+    )]
     DockerIndex {
         /// The pattern with today's name.
-        instead: String,
+        instead: Option<String>,
     },
     /// There is no host.
     #[error("the pattern has no host name: write the registry's, or \"*\" for any of one label")]
@@ -75,34 +80,42 @@ pub enum NeverMatches {
         path: String,
     },
     /// There is a scheme in front.
-    #[error("image names have no scheme, so a pattern with one matches none: write {instead:?}")]
+    #[error(
+        "image names have no scheme, so a pattern with one matches none: {}",
+        write(.instead.as_deref(), "leave it out")
+    )]
     Scheme {
         /// The pattern without it.
-        instead: String,
+        instead: Option<String>,
     },
     /// The path has a star.
     #[error(
-        "a star in the path stands for itself, and no image name has one: write {instead:?}, which is a prefix"
+        "a star in the path stands for itself, and no image name has one: {}, which is a prefix",
+        write(.instead.as_deref(), "write what stands before it")
     )]
     Star {
         /// The pattern up to the star.
-        instead: String,
+        instead: Option<String>,
     },
     /// The path has a tag.
     #[error(
-        "patterns are matched against names without tag and digest, so {found:?} is never found: write {instead:?}"
+        "patterns are matched against names without tag and digest, so {found:?} is never found: {}",
+        write(.instead.as_deref(), "leave it out")
     )]
     Tag {
         /// What stands in the path.
         found: String,
         /// The pattern without it.
-        instead: String,
+        instead: Option<String>,
     },
     /// The path has upper-case letters.
-    #[error("the path of an image name is lower case: write {instead:?}")]
+    #[error(
+        "the path of an image name is lower case: {}",
+        write(.instead.as_deref(), "write it so")
+    )]
     Uppercase {
         /// The pattern in lower case.
-        instead: String,
+        instead: Option<String>,
     },
 }
 
@@ -116,7 +129,7 @@ impl NeverMatches {
             | Self::Scheme { instead }
             | Self::Star { instead }
             | Self::Tag { instead, .. }
-            | Self::Uppercase { instead } => Some(instead),
+            | Self::Uppercase { instead } => instead.as_deref(),
             Self::EmptyHost
             | Self::EmptyLabel { .. }
             | Self::Host { .. }
@@ -256,15 +269,21 @@ fn is_malformed(label: &LabelPattern) -> bool {
     matches!(label, LabelPattern::Glob(pattern) if glob::is_malformed(pattern))
 }
 
-/// A pattern may be useless twice over: what is proposed should not be. Escapes are left alone, since they would be
-/// decoded anew each time; without them there are as many rounds as kinds of findings, at most.
-fn improved(instead: String) -> String {
+/// What to propose. A pattern may be useless twice over: what is proposed must not be. Without escapes, which would be
+/// decoded anew each time, there are as many rounds as kinds of findings, at most.
+fn improved(instead: String) -> Option<String> {
     if instead.contains('%') {
-        return instead;
+        return None;
     }
-    let never = MatchPattern::parse(&instead).ok().and_then(|pattern| pattern.never_matches());
-    let better = never.as_ref().and_then(NeverMatches::instead);
-    better.map_or(instead, str::to_owned)
+    match MatchPattern::parse(&instead).ok()?.never_matches() {
+        None => Some(instead),
+        Some(never) => never.instead().map(str::to_owned),
+    }
+}
+
+/// What to do: write the proposal, or else what can be said without one.
+fn write(instead: Option<&str>, otherwise: &str) -> String {
+    instead.map_or_else(|| otherwise.to_owned(), |pattern| format!("write {pattern:?}"))
 }
 
 #[cfg(test)]
@@ -277,6 +296,15 @@ mod tests {
 
     fn instead(pattern: &str) -> String {
         never(pattern).unwrap().instead().unwrap().to_owned()
+    }
+
+    #[test]
+    fn what_is_proposed_can_be_used() {
+        for useless in ["https://registry.io:*/team", "a%25/B", "https://r.io/%74eam"] {
+            let never = never(useless).unwrap();
+            assert_eq!(never.instead(), None, "{useless}");
+            assert!(!never.to_string().contains("write \""), "{never}");
+        }
     }
 
     #[test]

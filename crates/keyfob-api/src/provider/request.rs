@@ -87,11 +87,7 @@ impl CredentialProviderRequest {
 
     fn set(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
         match name {
-            "image" => {
-                if let Some(image) = item.string()? {
-                    self.image.clone_from(image.expose());
-                }
-            }
+            "image" => item.read_text(&mut self.image)?,
             "serviceAccountToken" => {
                 if let Some(token) = item.string()? {
                     self.service_account_token =
@@ -168,6 +164,21 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_token_is_none_and_null_empties_the_annotations() {
+        let head = r#""kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1""#;
+        let rest =
+            r#""image":"r.io/a","serviceAccountToken":"","serviceAccountAnnotations":{"a":"1"}"#;
+        let text = format!(r#"{{{head},{rest},"serviceAccountAnnotations":null}}"#);
+
+        let (_, request) = CredentialProviderRequest::decode(text.as_bytes()).unwrap();
+
+        assert_eq!(
+            request,
+            CredentialProviderRequest { image: "r.io/a".into(), ..Default::default() }
+        );
+    }
+
+    #[test]
     fn refusals_are_typed() {
         let decode = |text: &str| {
             CredentialProviderRequest::decode(text.as_bytes()).unwrap_err().to_string()
@@ -175,8 +186,8 @@ mod tests {
         let version = "credentialprovider.kubelet.k8s.io/v1";
         assert_eq!(decode("{}"), "expected kind CredentialProviderRequest, found none");
         assert_eq!(
-            decode(r#"{"kind":"CredentialProviderRequest","apiVersion":"x.io/v1"}"#),
-            "group version x.io/v1 is not supported"
+            decode(r#"{"kind":"CredentialProviderRequest","apiVersion":"x.k8s.io/v1"}"#),
+            "group version x.k8s.io/v1 is not supported"
         );
         assert_eq!(
             decode(&format!(

@@ -6,6 +6,8 @@
 
 mod error;
 
+use std::collections::BTreeMap;
+
 pub use error::ResponseError;
 use error::refuse_issues;
 
@@ -90,8 +92,8 @@ impl CredentialProviderResponse {
         if self.auth.is_empty() {
             return;
         }
-        let mut entries: Vec<&(String, AuthConfig)> = self.auth.iter().collect();
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        // The last of a repeated key, as in a map: our own decoder refuses repetitions.
+        let entries: BTreeMap<_, _> = self.auth.iter().map(|(key, auth)| (key, auth)).collect();
         json.field("auth").open('{');
         for (key, auth) in entries {
             json.field(key).open('{');
@@ -116,11 +118,7 @@ impl Fields {
 
     fn set(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
         match name {
-            "cacheKeyType" => {
-                if let Some(text) = item.string()? {
-                    self.cache_key_type.clone_from(text.expose());
-                }
-            }
+            "cacheKeyType" => item.read_text(&mut self.cache_key_type)?,
             "cacheDuration" => self.cache_duration = item.duration()?,
             "auth" => {
                 item.entries(|key, entry| {
@@ -277,6 +275,42 @@ mod tests {
         let error =
             CredentialProviderResponse::decode(text.as_bytes(), ProviderVersion::V1).unwrap_err();
         assert_eq!(error.to_string(), "expected kind CredentialProviderResponse, found Secret");
+    }
+
+    #[test]
+    fn an_answer_must_say_what_it_is() {
+        let version = ProviderVersion::V1.api_version();
+        let answer = format!(r#"{{"apiVersion":"{version}","cacheKeyType":"Image"}}"#);
+
+        let refused = CredentialProviderResponse::decode(answer.as_bytes(), ProviderVersion::V1);
+
+        assert!(matches!(refused, Err(ResponseError::Kind(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn a_version_that_is_no_text_is_named() {
+        let refused =
+            CredentialProviderResponse::decode(br#"{"apiVersion":5}"#, ProviderVersion::V1);
+
+        let shown = "apiVersion: expected a string, found a number (line 1, column 15)";
+        assert_eq!(refused.unwrap_err().to_string(), shown);
+    }
+
+    #[test]
+    fn of_a_repeated_key_the_last_is_printed() {
+        let login = |user: &str| {
+            ("r.io".to_owned(), AuthConfig { username: user.into(), ..Default::default() })
+        };
+        let response = CredentialProviderResponse {
+            cache_key_type: CacheKeyType::Image,
+            cache_duration: None,
+            auth: vec![login("first"), login("second")],
+        };
+
+        let printed = response.encode(ProviderVersion::V1);
+
+        let read = CredentialProviderResponse::decode(printed.expose(), ProviderVersion::V1);
+        assert_eq!(read.unwrap().auth, [login("second")]);
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn plugin_stdio(_file: &Value, row: &Value) -> Result<(), String> {
         // Which versions a plugin supports is its own rule; the decoder knows all three and has the sentence.
         let version = row["stdin"]["apiVersion"].as_str().unwrap();
         same(&request.map(|request| request.0.to_string()).ok().as_deref(), &Some(version))?;
-        return same(&unsupported("x.io/v1"), &text.replace(version, "x.io/v1"));
+        return same(&unsupported("x.k8s.io/v1"), &text.replace(version, "x.k8s.io/v1"));
     }
     // Likewise an empty image: it can be decoded, and one plugin refuses it.
     let decodable = row.get("plugin").is_some();

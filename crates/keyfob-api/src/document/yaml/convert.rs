@@ -23,6 +23,7 @@ pub(super) fn convert(composed: &Composed) -> Result<Document, YamlError> {
         decoded: 1,
         from_aliases: 0,
         copied: 0,
+        steps: 0,
         active_aliases: HashSet::new(),
         duplicates: Vec::new(),
     };
@@ -63,12 +64,15 @@ struct Converter<'a> {
     from_aliases: usize,
     /// How much text aliases have repeated.
     copied: usize,
+    /// How many steps aliases have caused.
+    steps: usize,
     active_aliases: HashSet<usize>,
     duplicates: Vec<DuplicateKey>,
 }
 
 impl<'a> Converter<'a> {
     fn run(&mut self, task: Task) -> Result<(), YamlError> {
+        self.count_step()?;
         match task {
             Task::Decode(node) => self.decode(node)?,
             Task::EndSequence(count, mark) => {
@@ -140,6 +144,16 @@ impl<'a> Converter<'a> {
         }
         if self.copied > LIMIT {
             return Err(mark.error(YamlProblem::ExcessiveAliasing));
+        }
+        Ok(())
+    }
+
+    /// The aliasing ratio does not see what an empty merge costs: aliases of many of them could take minutes.
+    fn count_step(&mut self) -> Result<(), YamlError> {
+        const MOST: usize = 4 << 20;
+        self.steps += usize::from(!self.active_aliases.is_empty());
+        if self.steps > MOST {
+            return Err(Mark::default().error(YamlProblem::ExcessiveAliasing));
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub(super) struct Key {
 /// Keys are equal when type and value are, so `1` and `"1"` are two keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Identity {
-    Text(String),
+    Text(Secret<String>),
     Bool(bool),
     Int(i64),
     Float(u64),
@@ -48,14 +48,14 @@ impl Key {
             Resolved::Float(number) => {
                 (Identity::Float((number + 0.0).to_bits()), key_float(number).into())
             }
-            Resolved::Text(text) => (Identity::Text(text.expose().clone()), text),
+            Resolved::Text(text) => (Identity::Text(text.clone()), text),
         };
         Ok(Self { identity, name, mark })
     }
 
     fn duplicate(&self, line: usize) -> DuplicateKey {
         match &self.identity {
-            Identity::Text(text) => DuplicateKey::of_text(line, text),
+            Identity::Text(text) => DuplicateKey::of_text(line, text.expose()),
             Identity::Float(bits) => {
                 DuplicateKey { line, key: go_float(f64::from_bits(*bits)).into() }
             }

@@ -4,6 +4,8 @@
 
 mod flow;
 
+use std::collections::HashMap;
+
 use super::scanner::Scanner;
 use super::token::{Placed, Token};
 use super::{Mark, YamlError};
@@ -65,7 +67,7 @@ pub(super) struct Parser {
     state: State,
     /// What follows when the current node is complete.
     states: Vec<State>,
-    tag_prefixes: Vec<(Vec<u8>, Vec<u8>)>,
+    tag_prefixes: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Parser {
@@ -75,7 +77,7 @@ impl Parser {
             scanner: Scanner::new(text),
             state: State::BlockNode,
             states: vec![State::DocumentEnd],
-            tag_prefixes: Vec::new(),
+            tag_prefixes: HashMap::new(),
         };
         match parser.scanner.peek()?.token {
             Token::StreamEnd => return Ok(None),
@@ -133,20 +135,19 @@ impl Parser {
                 if self.prefix(&handle).is_some() {
                     return Err(at.syntax("found duplicate %TAG directive"));
                 }
-                self.tag_prefixes.push((handle, prefix));
+                self.tag_prefixes.insert(handle, prefix);
             }
         }
     }
 
     fn default_prefix(&mut self, handle: &[u8], prefix: &[u8]) {
         if self.prefix(handle).is_none() {
-            self.tag_prefixes.push((handle.to_vec(), prefix.to_vec()));
+            self.tag_prefixes.insert(handle.to_vec(), prefix.to_vec());
         }
     }
 
     fn prefix(&self, handle: &[u8]) -> Option<&[u8]> {
-        let (_, prefix) = self.tag_prefixes.iter().find(|(known, _)| known == handle)?;
-        Some(prefix)
+        self.tag_prefixes.get(handle).map(Vec::as_slice)
     }
 
     fn document_content(&mut self) -> Placement {
@@ -219,7 +220,7 @@ impl Parser {
         if handle.is_empty() {
             return Ok(suffix);
         }
-        let tag = self.prefix(handle).map(|prefix| [prefix, &suffix].concat());
+        let tag = self.prefix(handle).map(|prefix| [shortened(prefix), &suffix].concat());
         tag.filter(|tag| !tag.is_empty()).ok_or_else(|| at.syntax("found undefined tag handle"))
     }
 
@@ -339,4 +340,10 @@ impl Parser {
         let nothing = Scalar { text: Secret::default(), tag: Vec::new(), implicit: true };
         (Event::Scalar(nothing, None), at)
     }
+}
+
+/// No long tag means anything here, and a document could repeat a long prefix until the memory is full.
+fn shortened(prefix: &[u8]) -> &[u8] {
+    const LONGEST: usize = 64;
+    prefix.get(..LONGEST).unwrap_or(prefix)
 }

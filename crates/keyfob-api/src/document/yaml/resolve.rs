@@ -82,11 +82,24 @@ fn guess(text: &str) -> Option<Resolved> {
         "-.inf" | "-.Inf" | "-.INF" => return Some(Resolved::Float(f64::NEG_INFINITY)),
         _ => {}
     }
+    // Most texts that begin like a number are none.
+    if !text.bytes().all(may_be_in_a_number) {
+        return None;
+    }
     match text.bytes().next() {
-        Some(b'.') if underscores_separate_digits(text) => finite(&text.replace('_', "")),
-        Some(b'+' | b'-' | b'0'..=b'9') => number(&text.replace('_', "")),
+        Some(b'.') if underscores_separate_digits(text) => finite(plain(text).expose()),
+        Some(b'+' | b'-' | b'0'..=b'9') => number(plain(text).expose()),
         _ => None,
     }
+}
+
+/// Without the underscores. A secret, because a token of digits begins like a number too.
+fn plain(text: &str) -> Secret<String> {
+    Secret::new(text.replace('_', ""))
+}
+
+fn may_be_in_a_number(byte: u8) -> bool {
+    byte.is_ascii_hexdigit() || b"+-._oOxXpP".contains(&byte)
 }
 
 fn underscores_separate_digits(text: &str) -> bool {
