@@ -10,6 +10,7 @@
 //! Differs: keys that are equal only after conversion to strings (`1` and `"1"`): the later one wins (upstream: random).
 //! Differs: aliases may not repeat more than 32 MiB of text, nor cause more than four million steps; of a long tag prefix
 //! only the beginning counts.
+//! Differs: bytes of a `!!binary` value that are no text become U+FFFD itself (upstream writes its escape).
 //! Differs: a byte order mark inside the text is always content (upstream: sometimes skips a character instead).
 
 mod compose;
