@@ -181,6 +181,8 @@ impl Drop for Messages<'_> {
 pub(crate) struct Forward<'a> {
     to: Arc<dyn Fn(&str) + Send + Sync>,
     redactor: &'a Redactor,
+    /// How much of a line is kept: enough to recognise a secret at the end of what is shown.
+    room: usize,
     line: Vec<u8>,
     is_cut: bool,
 }
@@ -190,14 +192,15 @@ impl<'a> Forward<'a> {
     const LINE: usize = 8 << 10;
 
     pub(crate) fn new(to: Arc<dyn Fn(&str) + Send + Sync>, redactor: &'a Redactor) -> Self {
-        Self { to, redactor, line: Vec::new(), is_cut: false }
+        let room = Self::LINE + redactor.longest();
+        Self { to, redactor, room, line: Vec::new(), is_cut: false }
     }
 
     fn accept(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
                 self.end_line();
-            } else if self.line.len() < Self::LINE + self.redactor.longest() {
+            } else if self.line.len() < self.room {
                 self.line.push(byte);
             } else {
                 self.is_cut = true;
@@ -215,9 +218,9 @@ impl<'a> Forward<'a> {
         let mut shown = self.redactor.redact(&String::from_utf8_lossy(&line));
         if is_cut {
             // The end may be the beginning of a secret.
-            shown.truncate(shown.floor_char_boundary(
-                Self::LINE.min(shown.len().saturating_sub(self.redactor.longest())),
-            ));
+            let longest = self.room - Self::LINE;
+            let kept = Self::LINE.min(shown.len().saturating_sub(longest));
+            shown.truncate(shown.floor_char_boundary(kept));
             shown.push('…');
         }
         (self.to)(&printable(shown.trim_end()));

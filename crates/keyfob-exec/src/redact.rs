@@ -6,7 +6,10 @@
 
 use std::{collections::BTreeSet, ffi::OsStr, ops::Range, os::unix::ffi::OsStrExt as _};
 
-use keyfob_api::{Secret, document::Document, document::Value};
+use keyfob_api::{
+    Secret,
+    document::{Document, Value},
+};
 
 use crate::environment::name_of;
 

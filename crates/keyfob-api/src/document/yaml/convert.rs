@@ -152,10 +152,12 @@ impl<'a> Converter<'a> {
     fn count_step(&mut self) -> Result<(), YamlError> {
         const MOST: usize = 4 << 20;
         self.steps += usize::from(!self.active_aliases.is_empty());
-        if self.steps > MOST {
-            return Err(Mark::default().error(YamlProblem::ExcessiveAliasing));
+        if self.steps <= MOST {
+            return Ok(());
         }
-        Ok(())
+        let alias = self.active_aliases.iter().min().and_then(|id| self.nodes.get(*id));
+        let mark = alias.map_or_else(Mark::default, |alias| alias.mark);
+        Err(mark.error(YamlProblem::ExcessiveAliasing))
     }
 
     fn enter(&mut self, mark: Mark) -> Result<(), YamlError> {
