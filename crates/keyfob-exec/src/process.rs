@@ -233,6 +233,7 @@ fn spawn_error<'a>(
         Errno::EACCES if program.is_dir() => NotRunnable::Directory,
         Errno::EACCES | Errno::EPERM => NotRunnable::Permission,
         Errno::ENOEXEC => NotRunnable::Format,
+        Errno::ETXTBSY => NotRunnable::Busy,
         other => return system_error(&program, "starting it", other.into()),
     };
     RunError::NotExecutable { program, why }

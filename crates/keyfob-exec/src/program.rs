@@ -124,6 +124,9 @@ pub enum NotRunnable {
     /// It is a script or dynamic program whose interpreter is not there.
     #[error("the file is there, but the interpreter it names is not")]
     Interpreter,
+    /// Somebody is writing it.
+    #[error("it is being written at this moment; try again when it is installed")]
+    Busy,
     /// Its path holds a NUL byte, which no path can.
     #[error("its path contains a NUL byte")]
     NulByte,

@@ -18,8 +18,8 @@ use std::{
 use tokio::time::sleep;
 
 use crate::{
-    Environment, Finished, Invocation, Redactor, RunError, Status, Stderr, StderrTail, Stdin,
-    overlay,
+    Environment, Finished, Invocation, NotRunnable, Redactor, RunError, Status, Stderr, StderrTail,
+    Stdin, overlay,
     pipes::{Answer, Feed, Forward, Messages, ReadError, pipe, read},
     process::{Child, Standard, system_error},
     redact::secret_of,
@@ -74,11 +74,7 @@ impl ProcessRunner {
     #[expect(clippy::disallowed_methods, reason = "this is the boundary to the system")]
     async fn start_and_collect(&self, invocation: &Invocation) -> Result<Finished, RunError> {
         let started = Instant::now();
-        let env = overlay(self.environment.vars(), invocation.env.iter().cloned());
-        let named = env.iter().filter_map(|entry| secret_of(entry));
-        let secrets: Vec<_> = named.chain(invocation.secrets.iter().cloned()).collect();
-        let redactor = Redactor::new(&secrets);
-        let process = Process::start(invocation, env)?;
+        let (process, redactor) = self.start(invocation).await?;
         let mut answer = Answer::new(invocation.limits.stdout);
         let mut messages = messages(invocation, &redactor);
         let end = process.collect(invocation, &mut answer, &mut messages).await;
@@ -97,6 +93,29 @@ impl ProcessRunner {
                 Err(RunError::OutputTooLarge { program, limit: invocation.limits.stdout, stderr })
             }
         }
+    }
+}
+
+impl ProcessRunner {
+    /// A file that is just being written, for instance because a plugin is being installed, can be run in a moment.
+    async fn start(&self, invocation: &Invocation) -> Result<(Process, Redactor), RunError> {
+        for wait in [5, 20, 75] {
+            match self.try_start(invocation) {
+                Err(RunError::NotExecutable { why: NotRunnable::Busy, .. }) => {
+                    sleep(Duration::from_millis(wait)).await;
+                }
+                started => return started,
+            }
+        }
+        self.try_start(invocation)
+    }
+
+    fn try_start(&self, invocation: &Invocation) -> Result<(Process, Redactor), RunError> {
+        let env = overlay(self.environment.vars(), invocation.env.iter().cloned());
+        let named = env.iter().filter_map(|entry| secret_of(entry));
+        let secrets: Vec<_> = named.chain(invocation.secrets.iter().cloned()).collect();
+        let process = Process::start(invocation, env)?;
+        Ok((process, Redactor::new(&secrets)))
     }
 }
 

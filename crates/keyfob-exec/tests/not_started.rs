@@ -57,7 +57,23 @@ fn why(error: &RunError) -> NotRunnable {
     *why
 }
 
-// The only test here that starts anything: a file that is being written while another thread forks is busy.
+#[tokio::test]
+async fn a_file_that_is_being_written_is_tried_again_for_a_moment() {
+    let folder = Folder::new().file("plugin", "#!/bin/sh\n", 0o755);
+    let writing = fs::OpenOptions::new().append(true).open(folder.path("plugin")).unwrap();
+    assert_eq!(why(&folder.run("plugin").await), NotRunnable::Busy);
+
+    let invocation = Invocation::new(Program::at(folder.path("plugin")).unwrap());
+    let runner = ProcessRunner::new(MapEnvironment::default());
+    let installed = async {
+        tokio::task::yield_now().await;
+        drop(writing);
+    };
+    let (ran, ()) = tokio::join!(runner.run(&invocation), installed);
+
+    ran.unwrap().success().unwrap();
+}
+
 #[tokio::test]
 async fn what_is_wrong_with_a_file_is_said() {
     let folder = Folder::new()
