@@ -128,7 +128,7 @@ impl TypeMeta {
 }
 
 /// Go's case folding as far as it reaches ASCII: two letters beyond it fold into `s` and `k`.
-fn fold(name: &str) -> String {
+pub(crate) fn fold(name: &str) -> String {
     name.chars()
         .map(|c| match c {
             '\u{17f}' => 's',

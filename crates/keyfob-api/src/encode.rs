@@ -2,13 +2,24 @@
 //!
 //! Upstream: `encoding/json` of Go 1.26 with HTML escaping on, as the Kubernetes codecs use it.
 
+use std::fmt;
+
 use crate::{Secret, buffer::WipingBuffer};
 
-/// Writes one JSON text, value after value.
+/// Writes one JSON text as Go would, value after value: compact and HTML-safe.
 ///
-/// Commas are put where they belong; that keys and values alternate is the caller's care.
+/// Commas are put where they belong; that keys and values alternate is the caller's care. What was written may be
+/// secret: it is hidden in `Debug` and wiped when dropped.
+///
+/// ```
+/// use keyfob_api::JsonWriter;
+///
+/// let mut json = JsonWriter::default();
+/// json.open('{').field("a").string("<").field_unless_empty("b", "").close('}');
+/// assert_eq!(json.into_text().expose(), r#"{"a":"\u003c"}"#);
+/// ```
 #[derive(Default)]
-pub(crate) struct JsonWriter {
+pub struct JsonWriter {
     out: WipingBuffer,
     /// Whether the next value or key follows another one.
     follows: bool,
@@ -24,20 +35,23 @@ impl JsonWriter {
         json
     }
 
-    pub(crate) fn open(&mut self, bracket: char) -> &mut Self {
+    /// Opens an object or a list.
+    pub fn open(&mut self, bracket: char) -> &mut Self {
         self.separate();
         self.out.push(bracket);
         self.follows = false;
         self
     }
 
-    pub(crate) fn close(&mut self, bracket: char) -> &mut Self {
+    /// Closes it.
+    pub fn close(&mut self, bracket: char) -> &mut Self {
         self.out.push(bracket);
         self.follows = true;
         self
     }
 
-    pub(crate) fn field(&mut self, name: &str) -> &mut Self {
+    /// The name of a field; its value must follow.
+    pub fn field(&mut self, name: &str) -> &mut Self {
         self.string(name);
         self.out.push(':');
         self.follows = false;
@@ -45,7 +59,7 @@ impl JsonWriter {
     }
 
     /// A field that is left out when empty.
-    pub(crate) fn field_unless_empty(&mut self, name: &str, value: &str) -> &mut Self {
+    pub fn field_unless_empty(&mut self, name: &str, value: &str) -> &mut Self {
         if !value.is_empty() {
             self.field(name).string(value);
         }
@@ -60,7 +74,8 @@ impl JsonWriter {
         self
     }
 
-    pub(crate) fn string(&mut self, value: &str) -> &mut Self {
+    /// A string.
+    pub fn string(&mut self, value: &str) -> &mut Self {
         self.separate();
         self.out.push('"');
         let mut written = 0;
@@ -84,7 +99,8 @@ impl JsonWriter {
         self
     }
 
-    pub(crate) fn into_text(self) -> Secret<String> {
+    /// The whole text.
+    pub fn into_text(self) -> Secret<String> {
         self.out.into_text()
     }
 
@@ -107,6 +123,12 @@ impl JsonWriter {
 
     fn push_between(&mut self, text: &str, from: usize, to: usize) {
         self.out.push_str(text.get(from..to).unwrap_or_default());
+    }
+}
+
+impl fmt::Debug for JsonWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JsonWriter(..)")
     }
 }
 

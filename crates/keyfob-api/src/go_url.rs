@@ -9,6 +9,8 @@ mod escape;
 
 use std::fmt;
 
+use memchr::{memchr, memmem, memrchr};
+
 use self::{
     address::AddressError,
     escape::{Part, unescape},
@@ -19,14 +21,14 @@ use crate::go_quote::Quoted;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SchemelessUrl {
     /// Host and port, an IPv6 address in its brackets.
-    host: Vec<u8>,
+    pub(crate) host: Vec<u8>,
     pub(crate) path: Vec<u8>,
 }
 
 impl SchemelessUrl {
-    /// Parses the text as if `https://` stood in front of it.
-    pub(crate) fn parse(text: &str) -> Result<Self, UrlError> {
-        let (url, fragment) = text.split_once('#').unwrap_or((text, ""));
+    /// Parses the text as if `https://` stood in front of it. It is bytes because decoded text is parsed again.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, UrlError> {
+        let (url, fragment) = cut(text, memchr(b'#', text));
         let parsed = Self::without_fragment(url).map_err(|fault| UrlError::new(url, fault))?;
         unescape(fragment, Part::Other).map_err(|fault| UrlError::new(text, fault))?;
         Ok(parsed)
@@ -37,12 +39,12 @@ impl SchemelessUrl {
         split_host_port(&self.host).unwrap_or((&self.host, b""))
     }
 
-    fn without_fragment(url: &str) -> Result<Self, UrlFault> {
-        if url.bytes().any(|byte| byte.is_ascii_control()) {
+    fn without_fragment(url: &[u8]) -> Result<Self, UrlFault> {
+        if url.iter().any(u8::is_ascii_control) {
             return Err(UrlFault::ControlCharacter);
         }
-        let (url, _query) = url.split_once('?').unwrap_or((url, ""));
-        let (authority, path) = url.split_at(url.find('/').unwrap_or(url.len()));
+        let (url, _query) = cut(url, memchr(b'?', url));
+        let (authority, path) = url.split_at(memchr(b'/', url).unwrap_or(url.len()));
         Ok(Self { host: parse_authority(authority)?, path: unescape(path, Part::Other)? })
     }
 }
@@ -50,13 +52,13 @@ impl SchemelessUrl {
 /// Why a text is no URL. Displays as Go's error, word for word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UrlError {
-    url: String,
-    fault: UrlFault,
+    url: Vec<u8>,
+    pub(crate) fault: UrlFault,
 }
 
 impl UrlError {
-    fn new(text: &str, fault: UrlFault) -> Self {
-        Self { url: format!("https://{text}"), fault }
+    fn new(text: &[u8], fault: UrlFault) -> Self {
+        Self { url: [b"https://", text].concat(), fault }
     }
 }
 
@@ -67,7 +69,7 @@ impl fmt::Display for UrlError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum UrlFault {
+pub(crate) enum UrlFault {
     #[error("invalid host: {0}")]
     Address(AddressError),
     #[error("net/url: invalid control character in URL")]
@@ -81,22 +83,21 @@ enum UrlFault {
     #[error("missing ']' in host")]
     MissingBracket,
     #[error("invalid port {} after host", Quoted(.0))]
-    Port(String),
+    Port(Vec<u8>),
     #[error("net/url: invalid userinfo")]
     Userinfo,
 }
 
 /// The host of `user:password@host:port`. Go looks at the host first, so its error wins.
-fn parse_authority(authority: &str) -> Result<Vec<u8>, UrlFault> {
-    let Some((userinfo, host)) = authority.rsplit_once('@') else {
-        return parse_host(authority);
-    };
+fn parse_authority(authority: &[u8]) -> Result<Vec<u8>, UrlFault> {
+    let at = memrchr(b'@', authority);
+    let (userinfo, host) = if at.is_some() { cut(authority, at) } else { (&[][..], authority) };
     let host = parse_host(host)?;
-    if !userinfo.bytes().all(userinfo_allows) {
+    if !userinfo.iter().copied().all(userinfo_allows) {
         return Err(UrlFault::Userinfo);
     }
     // User and password are decoded apart, so that an escape cannot reach over the colon between them.
-    let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
+    let (user, password) = cut(userinfo, memchr(b':', userinfo));
     unescape(user, Part::Other)?;
     unescape(password, Part::Other)?;
     Ok(host)
@@ -106,40 +107,48 @@ fn userinfo_allows(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte)
 }
 
-fn parse_host(host: &str) -> Result<Vec<u8>, UrlFault> {
-    match host.rfind('[') {
+fn parse_host(host: &[u8]) -> Result<Vec<u8>, UrlFault> {
+    match memrchr(b'[', host) {
         Some(0) => return parse_ip_literal(host),
         Some(_) => return Err(UrlFault::IpLiteral),
         None => {}
     }
-    if let Some(colon) = host.find(':') {
+    if let Some(colon) = memchr(b':', host) {
         check_port(host.split_at(colon).1)?;
     }
     unescape(host, Part::Host)
 }
 
 /// `[address]`, `[address%25zone]`, either with a port behind it.
-fn parse_ip_literal(host: &str) -> Result<Vec<u8>, UrlFault> {
-    let (bracketed, port) = match host.rfind(']') {
+fn parse_ip_literal(host: &[u8]) -> Result<Vec<u8>, UrlFault> {
+    let (bracketed, port) = match memrchr(b']', host) {
         Some(bracket) => host.split_at(bracket + 1),
         None => return Err(UrlFault::MissingBracket),
     };
     check_port(port)?;
-    let inside = bracketed.strip_prefix('[').unwrap_or(bracketed);
-    let inside = inside.strip_suffix(']').unwrap_or(inside);
-    let (address, zone) = inside.split_at(inside.find("%25").unwrap_or(inside.len()));
+    let inside = bracketed.strip_prefix(b"[").unwrap_or(bracketed);
+    let inside = inside.strip_suffix(b"]").unwrap_or(inside);
+    let (address, zone) = inside.split_at(memmem::find(inside, b"%25").unwrap_or(inside.len()));
     let literal = [unescape(address, Part::Host)?, unescape(zone, Part::Zone)?].concat();
     match address::parse(&literal).map_err(UrlFault::Address)? {
         address::Family::V4 => Err(UrlFault::IpLiteral),
-        address::Family::V6 => Ok([b"[", literal.as_slice(), b"]", port.as_bytes()].concat()),
+        address::Family::V6 => Ok([b"[", literal.as_slice(), b"]", port].concat()),
     }
 }
 
-fn check_port(port: &str) -> Result<(), UrlFault> {
-    let digits = port.strip_prefix(':').or(port.is_empty().then_some(""));
+fn check_port(port: &[u8]) -> Result<(), UrlFault> {
+    let digits = port.strip_prefix(b":").or(port.is_empty().then_some(&[]));
     match digits {
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok(()),
+        Some(digits) if digits.iter().all(u8::is_ascii_digit) => Ok(()),
         _ => Err(UrlFault::Port(port.to_owned())),
+    }
+}
+
+/// What stands before and behind the byte at a place; all and nothing without one.
+fn cut(text: &[u8], at: Option<usize>) -> (&[u8], &[u8]) {
+    match at {
+        Some(at) => (text.get(..at).unwrap_or(text), text.get(at + 1..).unwrap_or_default()),
+        None => (text, &[]),
     }
 }
 
@@ -162,7 +171,7 @@ mod tests {
     use super::*;
 
     fn parts(text: &str) -> (String, String, String) {
-        let url = SchemelessUrl::parse(text).unwrap();
+        let url = SchemelessUrl::parse(text.as_bytes()).unwrap();
         let (name, port) = url.name_and_port();
         let shown = |bytes: &[u8]| bytes.escape_ascii().to_string();
         (shown(name), shown(port), shown(&url.path))
@@ -220,7 +229,7 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            let error = SchemelessUrl::parse(text).unwrap_err();
+            let error = SchemelessUrl::parse(text.as_bytes()).unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
     }

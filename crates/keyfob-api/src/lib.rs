@@ -2,7 +2,7 @@
 //!
 //! Everything here is a value or a pure function: no I/O, no clock, no logging, no global state.
 //!
-//! - Names: [`ImageRef`], [`MatchPattern`].
+//! - Names: [`ImageRef`], [`MatchPattern`], [`RegistryKey`].
 //! - Times: [`GoDuration`], [`Timestamp`].
 //! - The kubelet and its plugins: [`CredentialProviderRequest`], [`CredentialProviderResponse`].
 //! - A kubeconfig's plugins: [`ExecCredentialSpec`], [`ExecCredentialStatus`].
@@ -28,6 +28,7 @@ mod timestamp;
 
 pub use answer::{InvalidField, SeenName};
 pub use duration::{DurationError, GoDuration};
+pub use encode::JsonWriter;
 pub use exec::{
     ClientIdentity, ExecAnswerError, ExecCluster, ExecCredentialSpec, ExecCredentialStatus,
     ExecDecodingError, ExecInfoError, ExecResponse, ExecVersion, NoClusterInformation,
@@ -37,7 +38,10 @@ pub use first_kep::{
     FirstKepError, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
 };
 pub use image::{ImageError, ImageFault, ImageRef};
-pub use pattern::{LabelPattern, MatchPattern, MatchTarget, Mismatch, NeverMatches, PatternError};
+pub use pattern::{
+    InvalidKey, LabelPattern, MatchPattern, MatchTarget, Mismatch, NeverMatches, PatternError,
+    RegistryKey,
+};
 pub use provider::{
     AuthConfig, CacheKeyType, CacheKeyTypeHint, CredentialProviderRequest,
     CredentialProviderResponse, ProviderVersion, RequestError, ResponseError,

@@ -6,6 +6,7 @@
 //! Differs: nothing in what matches; the reasons given by [`MatchPattern::check`] and [`MatchPattern::never_matches`]
 //! are ours.
 
+mod key;
 mod mismatch;
 mod never;
 
@@ -13,7 +14,11 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use thiserror::Error;
 
-pub use self::{mismatch::Mismatch, never::NeverMatches};
+pub use self::{
+    key::{InvalidKey, RegistryKey},
+    mismatch::Mismatch,
+    never::NeverMatches,
+};
 use crate::{
     glob::{self, BadPattern},
     go_url::{SchemelessUrl, UrlError},
@@ -53,10 +58,15 @@ impl MatchPattern {
     /// Reads a pattern. Whatever the kubelet's configuration accepts is accepted, also what [can match
     /// nothing](Self::never_matches).
     pub fn parse(text: &str) -> Result<Self, PatternError> {
+        Self::parse_bytes(text.as_bytes())
+    }
+
+    /// The same for what percent-decoding may have made of a text.
+    fn parse_bytes(text: &[u8]) -> Result<Self, PatternError> {
         let url = SchemelessUrl::parse(text).map_err(PatternError)?;
         let (name, port) = url.name_and_port();
         Ok(Self {
-            text: text.into(),
+            text: String::from_utf8_lossy(text).into(),
             labels: labels_of(name).map(LabelPattern::new).collect(),
             port: digits(port),
             path: url.path.into(),
@@ -187,7 +197,7 @@ pub struct MatchTarget {
 impl MatchTarget {
     /// Reads a repository. For an image's, see [`ImageRef::target`](crate::ImageRef::target).
     pub fn parse(repository: &str) -> Result<Self, PatternError> {
-        let url = SchemelessUrl::parse(repository).map_err(PatternError)?;
+        let url = SchemelessUrl::parse(repository.as_bytes()).map_err(PatternError)?;
         let (name, port) = url.name_and_port();
         Ok(Self {
             name: name.into(),

@@ -20,7 +20,7 @@ use super::{
     Field, FieldError, FieldProblem, Kind, Node, Position, StrictIssue, StrictProblem, Value,
     path::Path,
 };
-use crate::{GoDuration, Secret, Timestamp};
+use crate::{GoDuration, Secret, Timestamp, answer::fold};
 
 /// One reading of one tree; it collects what strict readers refuse.
 #[derive(Debug, Default)]
@@ -180,6 +180,26 @@ impl<'a> Item<'a> {
         Ok(true)
     }
 
+    /// Visits the known fields of an object, in order, however their names are cased, as Go's own JSON decoder does;
+    /// returns whether it was an object and not `null`. Nothing is collected for strict readers.
+    pub fn object_in_any_case(
+        &self,
+        known: &[&str],
+        mut visit: impl FnMut(&str, Item<'_>) -> Result<(), FieldError>,
+    ) -> Result<bool, FieldError> {
+        let Some(fields) = self.fields()? else {
+            return Ok(false);
+        };
+        for field in fields {
+            let folded = fold(field.name.expose());
+            if let Some(name) = known.iter().find(|name| fold(name) == folded) {
+                let path = self.path.field(name);
+                visit(name, self.at(&field.node, &path))?;
+            }
+        }
+        Ok(true)
+    }
+
     /// Visits every entry of a map, in order; returns whether it was a map and not `null`.
     pub fn entries(
         &self,
@@ -329,6 +349,20 @@ mod tests {
         assert_eq!(bytes(r#""YR==""#), Some(b"a".to_vec()), "stray bits behind the last byte");
         assert_eq!(bytes("[97, 98]"), Some(b"ab".to_vec()));
         assert_eq!((bytes(r#""YQ""#), bytes("[256]"), bytes("null")), (None, None, None));
+    }
+
+    #[test]
+    fn names_in_any_case_are_visited_under_the_known_one() {
+        let document = Document::read_json(br#"{"AUTHS":1,"other":2,"auth\u017f":3,"auths":4}"#);
+        let document = document.unwrap();
+        let mut seen = Vec::new();
+        let item = |name: &str, item: Item<'_>| {
+            seen.push((name.to_owned(), item.integer()?.unwrap_or_default()));
+            Ok(())
+        };
+        Reading::default().root(&document.root).object_in_any_case(&["auths"], item).unwrap();
+
+        assert_eq!(seen, [1, 3, 4].map(|value| ("auths".to_owned(), value)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) enum Family {
 
 /// Displays as Go's error, word for word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AddressError {
+pub(crate) struct AddressError {
     address: Vec<u8>,
     fault: Fault,
 }

@@ -13,9 +13,9 @@ pub(super) enum Part {
 }
 
 /// Decodes a text, or names the first byte or escape that may not stand in its part.
-pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, UrlFault> {
+pub(super) fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, UrlFault> {
     let mut decoded = Vec::with_capacity(text.len());
-    let mut left = text.as_bytes();
+    let mut left = text;
     while let Some((&byte, rest)) = left.split_first() {
         left = if byte == b'%' {
             let (value, rest) = escaped_byte(rest)

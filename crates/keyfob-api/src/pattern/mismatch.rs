@@ -81,7 +81,11 @@ impl Mismatch {
             .map_or_else(|| Self::between(difference, pattern, target), Self::Never)
     }
 
-    fn between(difference: Difference, pattern: &MatchPattern, target: &MatchTarget) -> Self {
+    pub(super) fn between(
+        difference: Difference,
+        pattern: &MatchPattern,
+        target: &MatchTarget,
+    ) -> Self {
         match difference {
             Difference::Port => Self::Port {
                 pattern: pattern.port().map(str::to_owned),

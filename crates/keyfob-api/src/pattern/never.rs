@@ -13,6 +13,9 @@ use crate::{ImageRef, glob, image::is_path_prefix};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NeverMatches {
+    /// A keyring's key that cannot be read the second time.
+    #[error("the key, percent-decoded, is no host and path: write it without escapes")]
+    DeadKey,
     /// The path has a digest.
     #[error(
         "patterns are matched against names without tag and digest, so {found:?} is never found: {}",
@@ -130,7 +133,8 @@ impl NeverMatches {
             | Self::Star { instead }
             | Self::Tag { instead, .. }
             | Self::Uppercase { instead } => instead.as_deref(),
-            Self::EmptyHost
+            Self::DeadKey
+            | Self::EmptyHost
             | Self::EmptyLabel { .. }
             | Self::Host { .. }
             | Self::Ipv6WithoutPort { .. }
