@@ -127,8 +127,9 @@ impl TypeMeta {
     }
 }
 
-/// Go's case folding as far as it reaches ASCII: two letters beyond it fold into `s` and `k`.
-pub(crate) fn fold(name: &str) -> String {
+/// A field's name as Go's plain JSON decoder compares it: without regard to case. Two letters beyond ASCII fold into `s` and
+/// `k`.
+pub fn fold(name: &str) -> String {
     name.chars()
         .map(|c| match c {
             '\u{17f}' => 's',

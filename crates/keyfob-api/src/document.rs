@@ -24,6 +24,7 @@ pub use read::{Item, Reading};
 pub use yaml::{DuplicateKey, YamlError, YamlProblem};
 
 use crate::Secret;
+pub use crate::answer::fold as folded_name;
 
 /// How deep lists and objects may lie in each other: Go's limit.
 const MAX_DEPTH: usize = 10_000;
@@ -112,7 +113,8 @@ pub struct Position {
 }
 
 impl Position {
-    const START: Self = Self { line: 1, column: 1 };
+    /// The first character of a text.
+    pub const START: Self = Self { line: 1, column: 1 };
 }
 
 impl fmt::Display for Position {

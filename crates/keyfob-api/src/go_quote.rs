@@ -6,7 +6,12 @@
 use std::fmt::{self, Write as _};
 
 /// Text, or what is left of it after percent-decoding, shown in Go's double quotes.
-pub(crate) struct Quoted<T>(pub(crate) T);
+///
+/// ```
+/// assert_eq!(keyfob_api::Quoted("a\tb").to_string(), r#""a\tb""#);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<T>(pub T);
 
 impl<T: AsRef<[u8]>> fmt::Display for Quoted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

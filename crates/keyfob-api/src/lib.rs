@@ -37,6 +37,7 @@ pub use exec::{
 pub use first_kep::{
     FirstKepError, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
 };
+pub use go_quote::Quoted;
 pub use image::{ImageError, ImageFault, ImageRef};
 pub use pattern::{
     InvalidKey, LabelPattern, MatchPattern, MatchTarget, Mismatch, NeverMatches, PatternError,

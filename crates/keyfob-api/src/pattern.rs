@@ -6,6 +6,7 @@
 //! Differs: nothing in what matches; the reasons given by [`MatchPattern::check`] and [`MatchPattern::never_matches`]
 //! are ours.
 
+mod covers;
 mod key;
 mod mismatch;
 mod never;

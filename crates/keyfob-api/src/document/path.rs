@@ -27,7 +27,7 @@ impl FieldPath {
     }
 
     /// The last field name or map key of the path, if it ends in one.
-    pub(crate) fn last_name(&self) -> Option<&str> {
+    pub fn last_name(&self) -> Option<&str> {
         match self.0.last() {
             Some(OwnedStep::Field(name) | OwnedStep::Key(_, name)) => Some(name.expose()),
             _ => None,
@@ -35,7 +35,8 @@ impl FieldPath {
     }
 
     /// The path without its last step.
-    pub(crate) fn parent(&self) -> Self {
+    #[must_use]
+    pub fn parent(&self) -> Self {
         let mut steps = self.0.clone();
         steps.pop();
         Self(steps)

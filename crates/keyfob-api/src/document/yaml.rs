@@ -15,6 +15,7 @@
 
 mod compose;
 mod convert;
+mod go;
 mod input;
 mod map;
 mod name;
@@ -40,6 +41,8 @@ pub(super) fn read(text: &[u8]) -> Result<Document, YamlError> {
 pub struct DuplicateKey {
     /// The line of the second value.
     pub line: usize,
+    /// Where the second key starts.
+    pub at: Position,
     /// The key in Go's notation: strings in double quotes, numbers and booleans bare.
     pub key: Secret<String>,
 }
@@ -50,8 +53,8 @@ impl DuplicateKey {
         format!("line {}: key {} already set in map", self.line, self.key.expose())
     }
 
-    fn of_text(line: usize, key: &str) -> Self {
-        Self { line, key: Quoted(key).to_string().into() }
+    fn of_text(line: usize, at: Position, key: &str) -> Self {
+        Self { line, at, key: Quoted(key).to_string().into() }
     }
 }
 
@@ -64,6 +67,8 @@ pub struct YamlError {
     pub problem: YamlProblem,
     /// Where it is wrong.
     pub at: Position,
+    /// The line that Go would name; zero for none.
+    go_line: usize,
 }
 
 /// What can be wrong with a YAML text. The words are Go's without what they quote.
@@ -122,7 +127,8 @@ impl Mark {
     }
 
     fn error(self, problem: YamlProblem) -> YamlError {
-        YamlError { problem, at: self.position() }
+        // Go's parser names the line before the one it means.
+        YamlError { problem, at: self.position(), go_line: self.line }
     }
 
     fn syntax(self, problem: &'static str) -> YamlError {

@@ -318,7 +318,7 @@ fn refuse_what_json_cannot_say(root: &Node) -> Result<(), YamlError> {
             }
             _ => continue,
         };
-        return Err(YamlError { problem, at: node.at });
+        return Err(YamlError { problem, at: node.at, go_line: 0 });
     }
     Ok(())
 }

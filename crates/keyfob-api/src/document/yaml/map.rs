@@ -54,12 +54,13 @@ impl Key {
     }
 
     fn duplicate(&self, line: usize) -> DuplicateKey {
+        let at = self.mark.position();
         match &self.identity {
-            Identity::Text(text) => DuplicateKey::of_text(line, text.expose()),
+            Identity::Text(text) => DuplicateKey::of_text(line, at, text.expose()),
             Identity::Float(bits) => {
-                DuplicateKey { line, key: go_float(f64::from_bits(*bits)).into() }
+                DuplicateKey { line, at, key: go_float(f64::from_bits(*bits)).into() }
             }
-            _ => DuplicateKey { line, key: self.name.clone() },
+            _ => DuplicateKey { line, at, key: self.name.clone() },
         }
     }
 }

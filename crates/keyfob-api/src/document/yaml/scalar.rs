@@ -6,6 +6,13 @@ use super::token::{Placed, Token, is_blank, is_blank_or_end, is_break, is_break_
 use super::{Mark, YamlError};
 use crate::buffer::WipingBuffer;
 
+/// How a scalar is written that may go on over several lines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Plain,
+    Quoted,
+}
+
 /// White space between two words of a scalar: blanks on one line, or line breaks.
 #[derive(Default)]
 struct Gap {
@@ -58,7 +65,7 @@ impl Scanner {
             if !is_blank(self.current()) && !is_break(self.current()) {
                 break;
             }
-            self.take_gap(&mut gap, Some(start))?;
+            self.take_gap(&mut gap, Style::Plain)?;
             if self.flow_level == 0 && self.mark.column < self.indent {
                 break;
             }
@@ -76,8 +83,8 @@ impl Scanner {
         }
     }
 
-    /// Reads blanks and line breaks; plain text (its start is given) may not be indented by tabs.
-    fn take_gap(&mut self, gap: &mut Gap, plain: Option<Mark>) -> Result<(), YamlError> {
+    /// Reads blanks and line breaks; plain text may not be indented by tabs.
+    fn take_gap(&mut self, gap: &mut Gap, style: Style) -> Result<(), YamlError> {
         loop {
             let c = self.current();
             if let Some(line_break) = self.line_break() {
@@ -95,10 +102,8 @@ impl Scanner {
             }
             if gap.first_break.is_none() {
                 gap.blanks.push(c);
-            } else if let (Some(start), '\t') = (plain, c)
-                && self.mark.column < self.indent
-            {
-                return Err(start.syntax("found a tab character that violates indentation"));
+            } else if c == '\t' && style == Style::Plain && self.mark.column < self.indent {
+                return Err(self.mark.syntax("found a tab character that violates indentation"));
             }
             self.skip();
         }
@@ -164,7 +169,7 @@ impl Scanner {
     ) -> Result<(), YamlError> {
         let mut gap = Gap::default();
         if !continued {
-            self.take_gap(&mut gap, None)?;
+            self.take_gap(&mut gap, Style::Quoted)?;
             gap.fold_into(text);
             return Ok(());
         }

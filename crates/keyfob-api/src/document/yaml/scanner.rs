@@ -50,11 +50,18 @@ impl Scanner {
 
     /// The next token, which stays next.
     pub(super) fn peek(&mut self) -> Result<&Placed, YamlError> {
-        while self.tokens.is_empty() || self.next_may_be_key()? {
-            self.fetch()?;
-            self.input.check()?;
-        }
+        self.fill().map_err(|error| error.found_at(self.mark))?;
         self.tokens.front().ok_or_else(|| self.mark.syntax("unexpected end of stream"))
+    }
+
+    fn fill(&mut self) -> Result<(), YamlError> {
+        while self.tokens.is_empty() || self.next_may_be_key()? {
+            let fetched = self.fetch();
+            // What cannot be read looks like the end, and is the better reason.
+            self.input.check()?;
+            fetched?;
+        }
+        Ok(())
     }
 
     /// The next token.

@@ -1,0 +1,198 @@
+//! What Go says about a text that is not YAML.
+//!
+//! Upstream: `parser.fail`, `resolve` and `failf` in `go.yaml.in/yaml/v2`; `convertToJSONableObject` in `sigs.k8s.io/yaml`.
+//! Differs: of several keys that JSON cannot have, the first is named (upstream: a random one).
+
+use super::{
+    Mark, YamlError, YamlProblem,
+    compose::{Composed, Composite, Content, compose},
+    parser::Scalar,
+    resolve::{Resolved, go_float, resolve},
+};
+use crate::go_quote::Quoted;
+
+/// How deep a key is written out.
+const DEEPEST: usize = 32;
+
+impl YamlError {
+    /// The error in the words of Go's YAML libraries, for the text that was read. It may quote the text.
+    pub fn go_message(&self, text: &[u8]) -> String {
+        let said = match self.problem {
+            YamlProblem::Syntax(_) | YamlProblem::TooDeep if self.go_line > 0 => {
+                format!("line {}: {}", self.go_line, self.problem)
+            }
+            YamlProblem::UnknownAnchor => {
+                format!("unknown anchor '{}' referenced", self.alias(text))
+            }
+            YamlProblem::SelfReference => {
+                format!("anchor '{}' value contains itself", self.alias(text))
+            }
+            YamlProblem::InvalidKey => format!("invalid map key: {}", self.key(text)),
+            YamlProblem::TagMismatch => self.tag_mismatch(text),
+            YamlProblem::UnsupportedKey => return unsupported_key(text),
+            YamlProblem::NotFinite => return self.not_finite(text),
+            _ => self.problem.to_string(),
+        };
+        format!("yaml: {said}")
+    }
+
+    /// The scanner gave up here: Go's scanner names the line where it stands.
+    pub(super) fn found_at(self, mark: Mark) -> Self {
+        let found = matches!(self.problem, YamlProblem::Syntax(_) | YamlProblem::TooDeep);
+        let line = if mark.line > 0 { mark.line + 1 } else { 0 };
+        Self { go_line: if found { line } else { 0 }, ..self }
+    }
+
+    /// The name of the alias where the error is.
+    fn alias(&self, text: &[u8]) -> String {
+        let text = String::from_utf8_lossy(text);
+        let line = text.lines().nth(self.at.line - 1).unwrap_or_default();
+        let name = line.chars().skip(self.at.column);
+        name.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect()
+    }
+
+    fn key(&self, text: &[u8]) -> String {
+        let composed = compose(text).unwrap_or_default();
+        composed.at(self).map_or_else(String::new, |node| composed.go_syntax(node, DEEPEST))
+    }
+
+    fn tag_mismatch(&self, text: &[u8]) -> String {
+        let composed = compose(text).unwrap_or_default();
+        let Some(Content::Scalar(scalar)) = composed.at(self).map(|node| &node.content) else {
+            return self.problem.to_string();
+        };
+        let tag = String::from_utf8_lossy(&scalar.tag).replace("tag:yaml.org,2002:", "!!");
+        let untagged = Scalar { text: scalar.text.clone(), tag: Vec::new(), implicit: true };
+        let found = match resolve(&untagged) {
+            Ok(Resolved::Null) => "!!null",
+            Ok(Resolved::Bool(_)) => "!!bool",
+            Ok(Resolved::Int(_) | Resolved::Large(_)) => "!!int",
+            Ok(Resolved::Float(_)) => "!!float",
+            Ok(Resolved::Text(_)) | Err(_) => "!!str",
+        };
+        format!("cannot decode {found} `{}` as a {tag}", scalar.text.expose())
+    }
+
+    fn not_finite(&self, text: &[u8]) -> String {
+        let composed = compose(text).unwrap_or_default();
+        let number = match composed.at(self).map(|node| &node.content) {
+            Some(Content::Scalar(scalar)) => resolve(scalar),
+            _ => return self.problem.to_string(),
+        };
+        let sign = match number {
+            Ok(Resolved::Float(number)) if number.is_nan() => "NaN",
+            Ok(Resolved::Float(number)) if number < 0.0 => "-Inf",
+            _ => "+Inf",
+        };
+        format!("json: unsupported value: {sign}")
+    }
+}
+
+fn unsupported_key(text: &[u8]) -> String {
+    let composed = compose(text).unwrap_or_default();
+    let pairs = composed.nodes.iter().filter_map(|node| match &node.content {
+        // The last of equal keys counts.
+        Content::Mapping(children) => Some(children.chunks_exact(2).rev()),
+        _ => None,
+    });
+    let described = pairs.flatten().find_map(|pair| {
+        let [key, value] = pair else { return None };
+        let (key, value) = (composed.nodes.get(*key)?, composed.nodes.get(*value)?);
+        let Content::Scalar(scalar) = &composed.behind(key)?.content else { return None };
+        let (kind, key) = match resolve(scalar) {
+            Ok(Resolved::Null) => ("%!s(<nil>)", "<nil>".to_owned()),
+            Ok(Resolved::Large(number)) => ("uint64", format!("{number:#x}")),
+            _ => return None,
+        };
+        let value = composed.go_syntax(value, DEEPEST);
+        // Alone, nothing is written without its type.
+        let value = if value == NIL { "<nil>".to_owned() } else { value };
+        Some(format!("unsupported map key of type: {kind}, key: {key}, value: {value}"))
+    });
+    described.unwrap_or_else(|| YamlProblem::UnsupportedKey.to_string())
+}
+
+const NIL: &str = "interface {}(nil)";
+
+impl Composed {
+    /// The innermost node where the error is: a mapping starts where its first key does.
+    fn at(&self, error: &YamlError) -> Option<&Composite> {
+        self.nodes.iter().rfind(|node| node.mark.position() == error.at)
+    }
+
+    /// What an alias stands for.
+    fn behind<'a>(&'a self, node: &'a Composite) -> Option<&'a Composite> {
+        match node.content {
+            Content::Alias(target) => self.nodes.get(target),
+            _ => Some(node),
+        }
+    }
+
+    /// Go's `%#v` of the value.
+    fn go_syntax(&self, node: &Composite, depth: usize) -> String {
+        let child = |id: &usize| {
+            let node = self.nodes.get(*id).filter(|_| depth > 0);
+            node.map_or_else(String::new, |node| self.go_syntax(node, depth - 1))
+        };
+        match self.behind(node).map(|node| &node.content) {
+            Some(Content::Scalar(scalar)) => scalar_syntax(scalar),
+            Some(Content::Sequence(children)) => {
+                let items: Vec<String> = children.iter().map(child).collect();
+                format!("[]interface {{}}{{{}}}", items.join(", "))
+            }
+            Some(Content::Mapping(children)) => {
+                let mut items: Vec<String> = children
+                    .chunks_exact(2)
+                    .map(|pair| pair.iter().map(child).collect::<Vec<_>>().join(":"))
+                    .collect();
+                items.sort();
+                format!("map[interface {{}}]interface {{}}{{{}}}", items.join(", "))
+            }
+            Some(Content::Alias(_)) | None => String::new(),
+        }
+    }
+}
+
+fn scalar_syntax(scalar: &Scalar) -> String {
+    match resolve(scalar) {
+        Ok(Resolved::Null) => NIL.to_owned(),
+        Ok(Resolved::Bool(value)) => value.to_string(),
+        Ok(Resolved::Int(number)) => number.to_string(),
+        Ok(Resolved::Large(number)) => format!("{number:#x}"),
+        Ok(Resolved::Float(number)) => go_float(number),
+        Ok(Resolved::Text(text)) => Quoted(text.expose()).to_string(),
+        Err(_) => Quoted(scalar.text.expose()).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read;
+
+    #[test]
+    fn refusals_are_told_in_gos_words() {
+        let cases = [
+            ("a: *.b", "yaml: did not find expected alphabetic or numeric character"),
+            ("a: b\nc: *.b", "yaml: line 2: did not find expected alphabetic or numeric character"),
+            ("a:\n\tb: c", "yaml: line 2: found character that cannot start any token"),
+            ("a: b\nc: d: e", "yaml: line 2: mapping values are not allowed in this context"),
+            ("a:\n  b: c\n d: e", "yaml: line 2: did not find expected key"),
+            ("a: \u{1}", "yaml: control characters are not allowed"),
+            ("a: *b-1", "yaml: unknown anchor 'b-1' referenced"),
+            ("a: &x [*x]", "yaml: anchor 'x' value contains itself"),
+            ("<<: 1", "yaml: map merge requires map or sequence of maps as the value"),
+            (
+                "a: {{b}}",
+                "yaml: invalid map key: map[interface {}]interface {}{\"b\":interface {}(nil)}",
+            ),
+            ("? [a, 1]\n: b", "yaml: invalid map key: []interface {}{\"a\", 1}"),
+            ("a: !!int x", "yaml: cannot decode !!str `x` as a !!int"),
+            ("~: x", "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"x\""),
+            ("a: [-.inf]", "json: unsupported value: -Inf"),
+        ];
+        for (text, want) in cases {
+            let error = read(text.as_bytes()).unwrap_err();
+            assert_eq!(error.go_message(text.as_bytes()), want, "{text:?}");
+        }
+    }
+}
