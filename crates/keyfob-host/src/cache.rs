@@ -1,0 +1,202 @@
+//! What one provider has answered, for as long as it may be kept.
+//!
+//! Upstream: the expiring store of `pkg/credentialprovider/plugin/plugin.go`: an entry is good up to and at its expiry, an
+//! expired one goes when it is read, and all of them at most every 15 minutes, from inside a lookup.
+//! Differs: the number of entries can be bounded; a refused credential can be forgotten.
+
+mod key;
+
+use std::{
+    collections::HashMap,
+    num::NonZeroUsize,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use keyfob_api::CacheKeyType;
+use prometheus_client::metrics::gauge::Gauge;
+
+pub(crate) use key::CacheKeys;
+pub use key::{CacheKey, KeyTooLong};
+
+use crate::Logins;
+
+const SWEEP_EVERY: Duration = Duration::from_mins(15);
+
+/// The answers of one provider.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    entries: RwLock<HashMap<CacheKey, Entry>>,
+    /// The last sweep, in nanoseconds since 1970.
+    swept: AtomicU64,
+    limit: Option<NonZeroUsize>,
+    /// How many entries there are.
+    gauge: Gauge,
+}
+
+#[derive(Debug)]
+struct Entry {
+    logins: Arc<Logins>,
+    expires: SystemTime,
+    /// From when on a reader should ask for a newer answer, in nanoseconds since 1970.
+    refresh: AtomicU64,
+}
+
+/// An answer that was found.
+#[derive(Debug)]
+pub(crate) struct Hit {
+    pub(crate) logins: Arc<Logins>,
+    pub(crate) scope: CacheKeyType,
+    pub(crate) expires: SystemTime,
+    /// Whether this reader should ask for a newer one.
+    pub(crate) refresh: bool,
+}
+
+impl Cache {
+    pub(crate) fn new(now: SystemTime, limit: Option<NonZeroUsize>, gauge: Gauge) -> Self {
+        let swept = AtomicU64::new(nanoseconds(now));
+        Self { entries: RwLock::default(), swept, limit, gauge }
+    }
+
+    /// The answer under the first of the keys that has one. One reader is told that it is due to be renewed, and then
+    /// nobody until it may be tried again.
+    pub(crate) fn get(
+        &self,
+        keys: &CacheKeys,
+        now: SystemTime,
+        retry_renewal: Duration,
+    ) -> Option<Hit> {
+        self.sweep_if_due(now);
+        let mut expired = false;
+        let hit = {
+            let entries = self.read();
+            keys.each().into_iter().find_map(|(scope, key)| {
+                let entry = entries.get(key)?;
+                expired |= entry.is_expired(now);
+                (!entry.is_expired(now)).then(|| entry.hit(scope, now, retry_renewal))
+            })
+        };
+        if expired {
+            self.forget_expired(keys, now);
+        }
+        hit
+    }
+
+    pub(crate) fn put(
+        &self,
+        key: CacheKey,
+        logins: Arc<Logins>,
+        expires: SystemTime,
+        refresh: Option<SystemTime>,
+    ) {
+        let refresh = AtomicU64::new(refresh.map_or(u64::MAX, nanoseconds));
+        let mut entries = self.write();
+        if let Some(limit) = self.limit
+            && !entries.contains_key(&key)
+        {
+            make_room(&mut entries, limit.get());
+        }
+        entries.insert(key, Entry { logins, expires, refresh });
+        self.count(&entries);
+    }
+
+    /// Forgets an answer, if it is still the one kept.
+    pub(crate) fn forget(&self, logins: &Arc<Logins>) -> bool {
+        let mut entries = self.write();
+        let before = entries.len();
+        entries.retain(|_, entry| !Arc::ptr_eq(&entry.logins, logins));
+        self.count(&entries);
+        entries.len() < before
+    }
+
+    /// Every key and when its answer expires, expired ones not yet swept too.
+    pub(crate) fn keys(&self) -> Vec<(CacheKey, SystemTime)> {
+        self.read().iter().map(|(key, entry)| (key.clone(), entry.expires)).collect()
+    }
+
+    fn sweep_if_due(&self, now: SystemTime) {
+        let (last, at) = (self.swept.load(Ordering::Relaxed), nanoseconds(now));
+        if at.saturating_sub(last) <= nanoseconds_of(SWEEP_EVERY) {
+            return;
+        }
+        if self.swept.compare_exchange(last, at, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            let mut entries = self.write();
+            entries.retain(|_, entry| !entry.is_expired(now));
+            self.count(&entries);
+        }
+    }
+
+    fn forget_expired(&self, keys: &CacheKeys, now: SystemTime) {
+        let mut entries = self.write();
+        for (_, key) in keys.each() {
+            if entries.get(key).is_some_and(|entry| entry.is_expired(now)) {
+                entries.remove(key);
+            }
+        }
+        self.count(&entries);
+    }
+
+    fn count(&self, entries: &HashMap<CacheKey, Entry>) {
+        self.gauge.set(entries.len().try_into().unwrap_or(i64::MAX));
+    }
+
+    /// Nobody leaves the map half changed, so a panic elsewhere does not spoil it.
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<CacheKey, Entry>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<CacheKey, Entry>> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn is_expired(&self, now: SystemTime) -> bool {
+        now > self.expires
+    }
+
+    fn hit(&self, scope: CacheKeyType, now: SystemTime, retry_renewal: Duration) -> Hit {
+        let refresh = self.claims_refresh(now, retry_renewal);
+        Hit { logins: self.logins.clone(), scope, expires: self.expires, refresh }
+    }
+
+    fn claims_refresh(&self, now: SystemTime, retry: Duration) -> bool {
+        let (due, now) = (self.refresh.load(Ordering::Relaxed), nanoseconds(now));
+        let next = now.saturating_add(nanoseconds_of(retry));
+        now >= due
+            && self
+                .refresh
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+/// Makes room for one more: if there is none, the eighth that expires soonest goes, so that this is seldom.
+fn make_room(entries: &mut HashMap<CacheKey, Entry>, limit: usize) {
+    if entries.len() < limit {
+        return;
+    }
+    let leaving = (entries.len() + 1).saturating_sub(limit).max(limit / 8);
+    let mut expiries: Vec<SystemTime> = entries.values().map(|entry| entry.expires).collect();
+    let last = leaving.min(expiries.len()).saturating_sub(1);
+    let (_, last, _) = expiries.select_nth_unstable(last);
+    let last = *last;
+    let mut left = leaving;
+    entries.retain(|_, entry| {
+        let goes = left > 0 && entry.expires <= last;
+        left -= usize::from(goes);
+        !goes
+    });
+}
+
+/// Since 1970; a time before that counts as 1970.
+fn nanoseconds(time: SystemTime) -> u64 {
+    nanoseconds_of(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+fn nanoseconds_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

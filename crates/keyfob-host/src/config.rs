@@ -1,0 +1,126 @@
+//! Which plugins there are and for which images.
+//!
+//! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe).
+//! - `validate`: what a kubelet refuses; `lint`: what it accepts and its owner regrets.
+//! - `migrate`: the whole in today's form.
+//!
+//! Upstream: `CredentialProviderConfig` of `k8s.io/kubelet/config` (v1, v1beta1, v1alpha1).
+
+mod annotation_key;
+mod decode;
+mod dialect;
+mod error;
+mod go_files;
+mod help;
+mod lint;
+mod meta;
+mod migrate;
+mod origin;
+mod patterns;
+mod read;
+mod read_error;
+mod schema;
+mod validate;
+
+use keyfob_api::{GoDuration, Secret};
+
+pub use error::{ConfigError, ErrorKind, Invalid};
+pub use lint::Warning;
+use origin::Origin;
+pub use origin::Place;
+pub use read_error::{ReadError, ReadProblem};
+
+/// A configuration, whatever files and versions it came from.
+///
+/// ```
+/// use keyfob_host::{Config, FeatureGates};
+///
+/// let config = Config::from_files([("config.yaml", "
+/// apiVersion: kubelet.config.k8s.io/v1
+/// kind: CredentialProviderConfig
+/// providers:
+/// - name: ecr-credential-provider
+///   apiVersion: credentialprovider.kubelet.k8s.io/v1
+///   matchImages: ['*.dkr.ecr.*.amazonaws.com/*']
+/// ")])?;
+///
+/// let invalid = config.validate(FeatureGates::default()).unwrap_err();
+/// assert_eq!(invalid.to_string(), "providers.defaultCacheDuration: Required value");
+/// let [warning] = &config.lint(None)[..] else { panic!() };
+/// assert_eq!(warning.help, r#"write "*.dkr.ecr.*.amazonaws.com/""#);
+/// assert_eq!(warning.place.as_ref().unwrap().to_string(), "config.yaml:7:17");
+/// # Ok::<(), keyfob_host::ReadError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Config {
+    /// The providers, in the order in which they are asked.
+    pub providers: Vec<ProviderConfig>,
+    /// `sha256:…` over all files, as a kubelet computes it; nothing if it did not come from files.
+    pub hash: Option<String>,
+    /// Where the providers came from, one for each of those that came from files.
+    origins: Vec<Origin>,
+}
+
+impl Config {
+    /// A configuration that did not come from files.
+    pub fn new(providers: impl IntoIterator<Item = ProviderConfig>) -> Self {
+        Self { providers: providers.into_iter().collect(), ..Self::default() }
+    }
+}
+
+/// One plugin and how it is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProviderConfig {
+    /// The name of the plugin's file in the plugin directory.
+    pub name: String,
+    /// The images it is asked about.
+    pub match_images: Vec<String>,
+    /// How long an answer that does not say so itself is kept.
+    pub default_cache_duration: Option<GoDuration>,
+    /// In which version it is spoken to.
+    pub api_version: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables set over the host's environment.
+    pub env: Vec<EnvVar>,
+    /// Makes the provider use the pod's service account.
+    pub token_attributes: Option<TokenAttributes>,
+    /// Which protocol it speaks.
+    pub protocol: Protocol,
+}
+
+/// A variable of a plugin's environment. The value may be a secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvVar {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: Secret<String>,
+}
+
+/// How a provider uses the pod's service account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenAttributes {
+    /// The audience its token is for.
+    pub service_account_token_audience: String,
+    /// `Token` or `ServiceAccount`: what a cached answer belongs to.
+    pub cache_type: String,
+    /// Whether pods without a service account are left alone.
+    pub require_service_account: Option<bool>,
+    /// Annotations without which the plugin is not asked.
+    pub required_service_account_annotation_keys: Vec<String>,
+    /// Annotations that are handed over if they are there.
+    pub optional_service_account_annotation_keys: Vec<String>,
+}
+
+/// What a plugin is told and how it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// `CredentialProviderRequest` and `CredentialProviderResponse`, in the configured version.
+    #[default]
+    Kubelet,
+    /// The first KEP's: `NAME get-credentials`, one login with an `expirationTimestamp`.
+    FirstKep,
+}

@@ -1,0 +1,279 @@
+//! One file's text to providers.
+//!
+//! Upstream: `decode` in `pkg/credentialprovider/plugin/config.go`, strict since 1.32.
+//! Differs: KEP-4412's `serviceAccountAnnotationKeys` is read in v1 (upstream: an unknown field), and so is the first KEP's
+//! configuration. A file that begins like Kubernetes' binary format is read as text (upstream: fails in another way).
+
+use std::sync::Arc;
+
+use keyfob_api::document::{
+    Document, DocumentError, FieldError, Item, Node, Position, Reading, StrictIssue, StrictProblem,
+    Value,
+};
+
+use super::{
+    EnvVar, ErrorKind, Origin, ProviderConfig, ReadProblem, TokenAttributes, dialect, help,
+    meta::{Meta, NotOurs},
+    read_error::{Fault, finding},
+    schema::{self, ANNOTATIONS, CONFIG, Object, PROVIDER, TOKENS, VARIABLE, Version, WrongValue},
+};
+
+pub(super) type Provider = (ProviderConfig, Origin);
+
+pub(super) fn decode(file: &Arc<str>, text: &[u8]) -> Result<Vec<Provider>, Fault> {
+    let document = Document::read(text).map_err(|error| syntax(file, text, &error))?;
+    let meta = Meta::of(&document.root).map_err(|why| not_ours(file, text, None, why))?;
+    let version = match meta.version() {
+        Ok(version) => version,
+        Err(why) => {
+            refuse_fields_of_another_kind(file, &document, &why)?;
+            return Err(not_ours(file, text, Some(&meta), why));
+        }
+    };
+    let object = if version == Version::FirstKep { &schema::FIRST_KEP } else { &CONFIG };
+    schema::check(&document.root, object, version).map_err(|wrong| wrong_value(file, wrong))?;
+
+    let reading = Reading::default();
+    let providers = match version {
+        Version::FirstKep => dialect::providers(reading.root(&document.root)),
+        _ => providers(reading.root(&document.root), version),
+    };
+    let mut providers = providers.map_err(|error| unforeseen(file, &error))?;
+    refuse_issues(file, &document, version, &reading.into_issues())?;
+    for (_, origin) in &mut providers {
+        origin.file = Some(file.clone());
+    }
+    Ok(providers)
+}
+
+fn providers(root: Item<'_>, version: Version) -> Result<Vec<Provider>, FieldError> {
+    let mut providers = Vec::new();
+    visit(root, &CONFIG, version, |name, item| {
+        if name == "providers" {
+            providers.clear();
+            item.elements(|_, item| {
+                providers.push(provider(item, version)?);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })?;
+    Ok(providers)
+}
+
+fn provider(item: Item<'_>, version: Version) -> Result<Provider, FieldError> {
+    let (mut provider, mut origin) = (ProviderConfig::default(), Origin::default());
+    note(&mut origin, "", item.node());
+    visit(item, &PROVIDER, version, |name, item| {
+        note(&mut origin, name, item.node());
+        match name {
+            "name" => item.read_text(&mut provider.name)?,
+            "matchImages" => read_texts(item, name, &mut provider.match_images, &mut origin)?,
+            "defaultCacheDuration" => provider.default_cache_duration = item.duration()?,
+            "apiVersion" => item.read_text(&mut provider.api_version)?,
+            "args" => read_texts(item, name, &mut provider.args, &mut origin)?,
+            "env" => provider.env = variables(item, version, &mut origin)?,
+            _ => provider.token_attributes = token_attributes(item, version, &mut origin)?,
+        }
+        Ok(())
+    })?;
+    origin.name.clone_from(&provider.name);
+    Ok((provider, origin))
+}
+
+fn variables(
+    item: Item<'_>,
+    version: Version,
+    origin: &mut Origin,
+) -> Result<Vec<EnvVar>, FieldError> {
+    let mut variables = Vec::new();
+    item.elements(|index, item| {
+        let mut variable = EnvVar::default();
+        note(origin, &format!("env[{index}]"), item.node());
+        visit(item, &VARIABLE, version, |name, item| match name {
+            "name" => item.read_text(&mut variable.name),
+            _ => item.read_secret(&mut variable.value),
+        })?;
+        variables.push(variable);
+        Ok(())
+    })?;
+    Ok(variables)
+}
+
+fn token_attributes(
+    item: Item<'_>,
+    version: Version,
+    origin: &mut Origin,
+) -> Result<Option<TokenAttributes>, FieldError> {
+    let mut attributes = TokenAttributes::default();
+    let mut annotations = Vec::new();
+    let present = visit(item, &TOKENS, version, |name, item| {
+        let path = format!("tokenAttributes.{name}");
+        note(origin, &path, item.node());
+        match name {
+            "serviceAccountTokenAudience" => {
+                item.read_text(&mut attributes.service_account_token_audience)?;
+            }
+            "cacheType" => item.read_text(&mut attributes.cache_type)?,
+            "requireServiceAccount" => attributes.require_service_account = item.bool()?,
+            "requiredServiceAccountAnnotationKeys" => {
+                let keys = &mut attributes.required_service_account_annotation_keys;
+                read_texts(item, &path, keys, origin)?;
+            }
+            ANNOTATIONS => {
+                origin.has_one_list_of_annotations = true;
+                read_texts(item, &path, &mut annotations, origin)?;
+            }
+            _ => {
+                let keys = &mut attributes.optional_service_account_annotation_keys;
+                read_texts(item, &path, keys, origin)?;
+            }
+        }
+        Ok(())
+    })?;
+    if origin.has_one_list_of_annotations {
+        dialect::complete(&mut attributes, annotations);
+    }
+    Ok(present.then_some(attributes))
+}
+
+/// Visits the fields that an object has in a version, by their JSON names.
+fn visit(
+    item: Item<'_>,
+    object: &'static Object,
+    version: Version,
+    mut visit: impl FnMut(&'static str, Item<'_>) -> Result<(), FieldError>,
+) -> Result<bool, FieldError> {
+    let fields: Vec<_> = version.fields(object).collect();
+    let names: Vec<&str> = fields.iter().map(|field| field.0.as_ref()).collect();
+    item.object(&names, |name, item| match fields.iter().find(|field| field.0 == name) {
+        Some(field) => visit(field.1, item),
+        None => Ok(()),
+    })
+}
+
+pub(super) fn read_texts(
+    item: Item<'_>,
+    path: &str,
+    target: &mut Vec<String>,
+    origin: &mut Origin,
+) -> Result<(), FieldError> {
+    target.clear();
+    item.elements(|index, item| {
+        note(origin, &format!("{path}[{index}]"), item.node());
+        let mut text = String::new();
+        item.read_text(&mut text)?;
+        target.push(text);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+pub(super) fn note(origin: &mut Origin, path: &str, node: &Node) {
+    origin.places.insert(path.to_owned(), node.at);
+}
+
+fn syntax(file: &Arc<str>, text: &[u8], error: &DocumentError) -> Fault {
+    let (go, plain, at) = match error {
+        DocumentError::Json(error) => (
+            format!("couldn't get version/kind; json parse error: {}", error.go_message(text)),
+            format!("invalid JSON: {}", error.problem),
+            error.at,
+        ),
+        DocumentError::Yaml(error) => {
+            (error.go_message(text), format!("invalid YAML: {}", error.problem), error.at)
+        }
+        other => (other.to_string(), other.to_string(), Position::START),
+    };
+    let help = help::syntax(text, error);
+    let error = finding(ErrorKind::Syntax, plain, file, Some(at), help);
+    Fault::new(ReadProblem::Syntax, go, error)
+}
+
+fn not_ours(file: &Arc<str>, text: &[u8], meta: Option<&Meta>, why: NotOurs) -> Fault {
+    let body = String::from_utf8_lossy(text);
+    let kind_at = meta.and_then(|meta| meta.kind_at);
+    let version_at = meta.and_then(|meta| meta.api_version_at);
+    let (go, plain, at) = match why {
+        NotOurs::Type(message, at) => {
+            let go = format!("couldn't get version/kind; json parse error: {message}");
+            let error = finding(ErrorKind::Type, message, file, Some(at), Some(help::META.into()));
+            return Fault::new(ReadProblem::Type, go, error);
+        }
+        NotOurs::MissingKind => (
+            format!("Object 'Kind' is missing in '{body}'"),
+            "Object 'Kind' is missing".into(),
+            None,
+        ),
+        NotOurs::MissingVersion => (
+            format!("Object 'apiVersion' is missing in '{body}'"),
+            "Object 'apiVersion' is missing".into(),
+            version_at,
+        ),
+        NotOurs::Kind(go) | NotOurs::OtherKind(go) => {
+            let plain = go.split(" in scheme ").next().unwrap_or_default().to_owned();
+            (go, plain, kind_at.or(version_at))
+        }
+    };
+    let help = Some(meta.map_or_else(|| help::META.to_owned(), help::kind));
+    let error = finding(ErrorKind::Kind, plain, file, at, help);
+    Fault::new(ReadProblem::Kind, go, error)
+}
+
+/// No other kind has `providers`.
+fn refuse_fields_of_another_kind(
+    file: &Arc<str>,
+    document: &Document,
+    why: &NotOurs,
+) -> Result<(), Fault> {
+    let (NotOurs::OtherKind(_), Value::Map(fields)) = (why, &document.root.value) else {
+        return Ok(());
+    };
+    let names = fields.iter().map(|field| field.name.expose().as_str());
+    let known: Vec<&str> = names.filter(|name| !name.eq_ignore_ascii_case("providers")).collect();
+    let reading = Reading::default();
+    let read = reading.root(&document.root).object(&known, |_, _| Ok(()));
+    read.map_err(|error| unforeseen(file, &error))?;
+    refuse_issues(file, document, Version::V1, &reading.into_issues())
+}
+
+fn wrong_value(file: &Arc<str>, wrong: WrongValue) -> Fault {
+    let help = help::wrong_value(&wrong);
+    let plain = wrong.message.clone();
+    let mut error = finding(ErrorKind::Type, plain, file, Some(wrong.at), help);
+    error.path = wrong.path;
+    Fault::new(ReadProblem::Type, wrong.message, error)
+}
+
+/// The types were checked, so that this does not happen.
+fn unforeseen(file: &Arc<str>, error: &FieldError) -> Fault {
+    let text = error.to_string();
+    let finding = finding(ErrorKind::Type, text.clone(), file, Some(error.at), None);
+    Fault::new(ReadProblem::Type, text, finding)
+}
+
+fn refuse_issues(
+    file: &Arc<str>,
+    document: &Document,
+    version: Version,
+    issues: &[StrictIssue],
+) -> Result<(), Fault> {
+    let (mut go, mut errors) = (Vec::new(), Vec::new());
+    go.extend(document.duplicates_message());
+    for duplicate in &document.duplicates {
+        let (message, at) = (duplicate.message(), Some(duplicate.at));
+        let help = Some(help::DUPLICATE.to_owned());
+        errors.push(finding(ErrorKind::Duplicate, message, file, at, help));
+    }
+    for issue in issues {
+        go.push(issue.to_string());
+        let (kind, help) = match issue.problem {
+            StrictProblem::DuplicateField => (ErrorKind::Duplicate, Some(help::DUPLICATE.into())),
+            _ => (ErrorKind::Unknown, help::unknown_field(&issue.path, version)),
+        };
+        let mut error = finding(kind, issue.to_string(), file, Some(issue.at), help);
+        error.path = issue.path.to_string();
+        errors.push(error);
+    }
+    if go.is_empty() { Ok(()) } else { Err(Fault::strict(&go, errors)) }
+}

@@ -1,0 +1,319 @@
+//! What to do about what is wrong, in plain words.
+
+use keyfob_api::document::{DocumentError, FieldPath, JsonProblem, Kind, YamlError, YamlProblem};
+
+use super::{
+    ErrorKind,
+    meta::Meta,
+    schema::{
+        CONFIG, FIRST_KEP_PROVIDER, Object, PROVIDER, TOKENS, Type, VARIABLE, Version, WrongValue,
+    },
+};
+
+pub(super) const META: &str = "a configuration begins with `apiVersion: kubelet.config.k8s.io/v1` and `kind: CredentialProviderConfig`";
+
+pub(super) const DUPLICATE: &str =
+    "keep one of the two; a list holds several values under one name";
+
+/// About a text that is neither JSON nor YAML.
+pub(super) fn syntax(text: &[u8], error: &DocumentError) -> Option<String> {
+    match error {
+        DocumentError::Yaml(error) => yaml(text, error),
+        DocumentError::Json(error) => Some(match error.problem {
+            JsonProblem::Expected("a field name in double quotes") => {
+                "a file that begins with `{` is JSON: names and texts are in double quotes, and there are no comments and no comma before `}`".to_owned()
+            }
+            JsonProblem::TrailingData => "a file holds one configuration: put the other into a file of its own in the same directory".to_owned(),
+            JsonProblem::UnexpectedEnd => "the file ends too early: is it whole?".to_owned(),
+            _ => "a file that begins with `{` must be JSON throughout".to_owned(),
+        }),
+        _ => None,
+    }
+}
+
+fn yaml(text: &[u8], error: &YamlError) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().nth(error.at.line.saturating_sub(1)).unwrap_or_default();
+    let found = line.chars().nth(error.at.column.saturating_sub(1));
+    let help = match (error.problem, found) {
+        (YamlProblem::InvalidKey | YamlProblem::UnsupportedKey, _) if line.contains("{{") => {
+            "this looks like a template that was not filled in: write what stands for `{{…}}`"
+        }
+        (_, Some('*')) => {
+            "a `*` begins a YAML alias: put the pattern in quotes, as in \"*.example.com\""
+        }
+        (YamlProblem::Syntax(problem), found)
+            if found == Some('\t') || problem.contains("a tab") =>
+        {
+            "YAML is indented with spaces: replace the tab"
+        }
+        (_, Some('@' | '`' | '%')) => "a text that begins with this character must be in quotes",
+        (_, Some('&')) => "a `&` begins a YAML anchor: put the text in quotes",
+        (YamlProblem::Syntax("mapping values are not allowed in this context"), _) => {
+            "there is a `: ` too many, or a line before is indented wrongly: put a text with `: ` in quotes"
+        }
+        (YamlProblem::Syntax("could not find expected ':'"), _) => {
+            "a `:` and a space are missing after the name, or a text with several lines is not in quotes"
+        }
+        (YamlProblem::Syntax("found incompatible YAML document"), _) => {
+            "Kubernetes reads YAML 1.1 only: leave the %YAML line out"
+        }
+        (YamlProblem::Syntax(problem), _) if problem.starts_with("did not find expected") => {
+            "check the indentation and the brackets of this line and the one before"
+        }
+        (YamlProblem::UnknownAnchor, _) => "an alias needs an anchor of that name before it",
+        (YamlProblem::Encoding(_), _) => "save the file as UTF-8 text",
+        _ => return None,
+    };
+    Some(help.to_owned())
+}
+
+/// About a document of another kind or version.
+pub(super) fn kind(meta: &Meta) -> String {
+    const CONFIG_GROUP: &str = "kubelet.config.k8s.io/";
+    let is_config = meta.kind == CONFIG.name;
+    match meta.kind.as_str() {
+        _ if is_config && meta.api_version.starts_with("credentialprovider.kubelet") => {
+            "that is the version of a provider; the file's own is `apiVersion: kubelet.config.k8s.io/v1`".to_owned()
+        }
+        _ if is_config => {
+            "write `apiVersion: kubelet.config.k8s.io/v1` (or v1beta1, v1alpha1)".to_owned()
+        }
+        kind if kind.eq_ignore_ascii_case(CONFIG.name) => {
+            format!("upper and lower case matter: write `kind: {}`", CONFIG.name)
+        }
+        "KubeletConfiguration" => "this is the kubelet's own configuration; the plugins' is another file, named by --image-credential-provider-config".to_owned(),
+        "CredentialProviderResponse" | "CredentialProviderRequest" => {
+            "this is a message between the kubelet and a plugin, not a configuration".to_owned()
+        }
+        "credentialprovider" | "RegistryCredentialConfig" => {
+            format!("the first KEP's configuration has `apiVersion: v1alpha1`; today {META}")
+        }
+        _ if meta.api_version.starts_with(CONFIG_GROUP) => {
+            format!("write `kind: {}`", CONFIG.name)
+        }
+        _ => META.to_owned(),
+    }
+}
+
+/// About a value of the wrong type, or one that is no duration.
+pub(super) fn wrong_value(wrong: &WrongValue) -> Option<String> {
+    let text = match (wrong.wanted, wrong.found) {
+        (Type::Duration, Kind::String) => return Some(duration(&wrong.message)),
+        (Type::Duration, _) => {
+            "write a duration with a unit, as in \"10m\" or \"12h\"; \"0s\" means that answers are not kept"
+        }
+        (Type::List(_), Kind::String | Kind::Number | Kind::Bool) => {
+            "this is a list: write each value on a line of its own behind `- `"
+        }
+        (Type::List(Type::Object(_)), Kind::Map) if wrong.path.ends_with("env") => {
+            "this is a list: write `- name: NAME` and below it `value: VALUE` for each variable"
+        }
+        (Type::List(_), _) => "this is a list: begin each element with `- `",
+        (Type::Text | Type::Named(_), Kind::Number | Kind::Bool) => {
+            "put the value in quotes: without them YAML takes it for a number or a boolean"
+        }
+        (Type::Text | Type::Named(_), _) => "this is one text, neither a list nor an object",
+        (Type::Bool, _) => "write true or false, without quotes",
+        (Type::Object(_), _) => "this is an object: write its fields below it, further indented",
+        (Type::Any, _) => return None,
+    };
+    Some(text.to_owned())
+}
+
+fn duration(said: &str) -> String {
+    let units = "units are h, m, s, ms, us and ns";
+    if said.contains("unknown unit \"d\"") {
+        return format!("there is no unit for days: write hours, as in \"24h\"; {units}");
+    }
+    if said.contains("missing unit") {
+        return format!("write the unit as well, as in \"90s\"; {units}");
+    }
+    format!("write a duration such as \"10m\" or \"1h30m\"; {units}")
+}
+
+/// About a field that there is not.
+pub(super) fn unknown_field(path: &FieldPath, version: Version) -> Option<String> {
+    let name = path.last_name()?;
+    let parent = path.parent().to_string();
+    if matches!(name, "cacheDuration" | "cacheKeyType") {
+        return Some(format!(
+            "{name} belongs into the plugin's answer; here there is only defaultCacheDuration, for answers that say nothing"
+        ));
+    }
+    if name == "tokenAttributes" {
+        return Some("only `apiVersion: kubelet.config.k8s.io/v1` has tokenAttributes: change the file's first lines".to_owned());
+    }
+    if matches!(name, "imageMatchers" | "extraArgs") && version != Version::FirstKep {
+        let instead = if name == "imageMatchers" { "matchImages" } else { "env" };
+        return Some(format!("this is the first KEP's name; today it is {instead}"));
+    }
+    let object = object_at(&parent, version);
+    let here = |known: &&str| version.fields(object).any(|field| field.1 == *known);
+    let near = nearest(name, object).filter(here).map(|near| format!("did you mean `{near}`?"));
+    near.or_else(|| elsewhere(name, object)).or_else(|| Some(list_of(object, version)))
+}
+
+/// Which object a path leads to.
+fn object_at(path: &str, version: Version) -> &'static Object {
+    let last = path.rsplit('.').next().unwrap_or_default();
+    let name = last.split('[').next().unwrap_or_default();
+    match name.to_ascii_lowercase().as_str() {
+        "providers" if version == Version::FirstKep => &FIRST_KEP_PROVIDER,
+        "providers" => &PROVIDER,
+        "env" => &VARIABLE,
+        "tokenattributes" => &TOKENS,
+        _ => &CONFIG,
+    }
+}
+
+fn nearest(name: &str, object: &'static Object) -> Option<&'static str> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
+    let written = plain(name);
+    let distances =
+        object.fields.iter().map(|(known, _)| (distance(&written, &plain(known)), *known));
+    let (distance, known) = distances.min()?;
+    let longest = (known.len() / 3).clamp(1, 3);
+    (distance <= longest).then_some(known)
+}
+
+/// A field that exists in another object: it is indented wrongly.
+fn elsewhere(name: &str, here: &'static Object) -> Option<String> {
+    const PLACES: [(&Object, &str); 3] = [
+        (&PROVIDER, "a provider, which is an element of `providers`"),
+        (&TOKENS, "tokenAttributes"),
+        (&CONFIG, "the top of the file"),
+    ];
+    let others = PLACES.into_iter().filter(|(object, _)| object.name != here.name);
+    let has = |object: &Object| object.fields.iter().any(|(known, _)| *known == name);
+    let (_, place) = others.into_iter().find(|(object, _)| has(object))?;
+    Some(format!("{name} belongs to {place}: check the indentation"))
+}
+
+fn list_of(object: &'static Object, version: Version) -> String {
+    let known: Vec<_> = version.fields(object).map(|field| field.0.into_owned()).collect();
+    format!("leave it out; the fields here are {}", known.join(", "))
+}
+
+/// How many letters must be changed, added or left out (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, c) in a.chars().take(64).enumerate() {
+        let mut next = vec![i + 1];
+        for (j, d) in b.iter().enumerate() {
+            let at =
+                |row: &[usize], place: usize| row.get(place).copied().unwrap_or(usize::MAX / 2);
+            let change = at(&row, j) + usize::from(c != *d);
+            next.push(change.min(at(&row, j + 1) + 1).min(at(&next, j) + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// About a value that breaks a rule.
+pub(super) fn invalid(path: &str, kind: ErrorKind) -> Option<String> {
+    let last = path.rsplit('.').next().unwrap_or_default();
+    let text = match (last, kind) {
+        ("providers", _) => "add a provider below `providers:`",
+        ("name", ErrorKind::Duplicate) => {
+            "to use one plugin twice, link it in the plugin directory under a second name"
+        }
+        ("name", _) => {
+            "write the name of the plugin's file in the plugin directory, without its path"
+        }
+        ("apiVersion", _) => {
+            "write `apiVersion: credentialprovider.kubelet.k8s.io/v1`, or the newest version that the plugin speaks"
+        }
+        ("matchImages", ErrorKind::Required) => {
+            "list the images that the plugin is for, as in `- \"*.example.com\"`"
+        }
+        ("matchImages", _) => {
+            "write host, optional port and optional path, as in \"*.example.com:5000/team\"; `*` stands for (part of) one label of the host and for nothing in port or path"
+        }
+        ("defaultCacheDuration", ErrorKind::Required) => {
+            "say how long answers that do not say so themselves are kept, as in `defaultCacheDuration: \"10m\"`"
+        }
+        ("defaultCacheDuration", _) => "\"0s\" means that answers are not kept",
+        ("tokenAttributes", ErrorKind::Forbidden) => {
+            "set the provider's apiVersion to credentialprovider.kubelet.k8s.io/v1 and leave the feature gate KubeletServiceAccountTokenForCredentialProviders on, or leave tokenAttributes out"
+        }
+        ("tokenAttributes", _) => "keep each annotation key in one of the two lists",
+        ("serviceAccountTokenAudience", _) => {
+            "write the audience that the registry expects in the token"
+        }
+        ("requireServiceAccount", _) => {
+            "write true to leave pods without a service account alone, false to ask the plugin for them too"
+        }
+        (
+            "requiredServiceAccountAnnotationKeys" | "optionalServiceAccountAnnotationKeys",
+            ErrorKind::Invalid,
+        ) => "write an annotation's key, as in example.com/registry-identity",
+        (
+            "requiredServiceAccountAnnotationKeys" | "optionalServiceAccountAnnotationKeys",
+            ErrorKind::Duplicate,
+        ) => "keep one of the two",
+        ("requiredServiceAccountAnnotationKeys", ErrorKind::Forbidden) => {
+            "set requireServiceAccount to true, or make the annotations optional"
+        }
+        ("cacheType", _) => {
+            "write ServiceAccount if answers depend on the service account alone, Token if they depend on the pod's token"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+
+    fn help(text: &str) -> String {
+        Config::from_files([("c.yaml", text)]).unwrap_err().help().unwrap_or_default().to_owned()
+    }
+
+    fn help_with(provider: &str) -> String {
+        let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: CredentialProviderConfig\nproviders:\n- name: p\n";
+        help(&format!("{head}{provider}"))
+    }
+
+    #[test]
+    fn frequent_mistakes_come_with_what_to_do() {
+        let cases = [
+            ("  matchImages:\n  - *.r.io", "a `*` begins a YAML alias: put the pattern in quotes"),
+            ("\tmatchImages: [r.io]", "YAML is indented with spaces"),
+            ("  matchImage: [r.io]", "did you mean `matchImages`?"),
+            ("  matchimages: [r.io]", "did you mean `matchImages`?"),
+            ("  image_matches: [r.io]", "leave it out; the fields here are name, matchImages, "),
+            ("  matchImages: r.io", "this is a list: write each value on a line of its own"),
+            ("  env: {A: b}", "this is a list: write `- name: NAME`"),
+            ("  defaultCacheDuration: 1d", "there is no unit for days"),
+            ("  defaultCacheDuration: '90'", "write the unit as well"),
+            ("  defaultCacheDuration: 90", "write a duration with a unit"),
+            ("  cacheDuration: 1m", "cacheDuration belongs into the plugin's answer"),
+            ("  cacheKeyType: Image", "cacheKeyType belongs into the plugin's answer"),
+            (
+                "  tokenAttributes: {}",
+                "only `apiVersion: kubelet.config.k8s.io/v1` has tokenAttributes",
+            ),
+            ("  cacheType: Token", "cacheType belongs to tokenAttributes"),
+            ("  args: [1]", "put the value in quotes"),
+            ("  args: [{{ x }}]", "this looks like a template"),
+            ("matchImages: [r.io]", "matchImages belongs to a provider"),
+        ];
+        for (text, begin) in cases {
+            let help = help_with(text);
+            assert!(help.starts_with(begin), "{text}: {help}");
+        }
+        assert!(
+            help("kind: CredentialProviderConfig\napiVersion: v1")
+                .starts_with("write `apiVersion: kubelet")
+        );
+        assert!(help("kind: Pod\napiVersion: v1").starts_with("a configuration begins with"));
+        let first =
+            "kind: credentialprovider\napiVersion: v1alpha1\nproviders: [{imageMatcher: [r.io]}]";
+        assert_eq!(help(first), "did you mean `imageMatchers`?");
+        assert!(help("{a: b}").starts_with("a file that begins with `{` is JSON"));
+    }
+}

@@ -1,0 +1,181 @@
+//! Files to a configuration.
+//!
+//! Upstream: `readCredentialProviderConfig` in `pkg/credentialprovider/plugin/config.go`.
+//! Differs: only regular files are read (upstream: a pipe blocks the start-up); a file has at most 16 MiB.
+
+use std::{
+    collections::HashSet,
+    fmt::Write as _,
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use keyfob_api::Quoted;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Config, ConfigError, ErrorKind,
+    decode::{Provider, decode},
+    go_files::{self, PathError, quoted},
+    read_error::ReadError,
+};
+
+/// More than any configuration needs, and not enough to fill the memory.
+const LARGEST_FILE: u64 = 16 << 20;
+
+impl Config {
+    /// Reads a file, or the `.json`, `.yaml` and `.yml` files of a directory in the order of their names.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        let mut reader = Reader::default();
+        for file in files(path)? {
+            reader.add(&file, &contents(&file)?)?;
+        }
+        reader.finish()
+    }
+
+    /// The same for files that somebody else has read, in their order. The names are for errors.
+    pub fn from_files<N: AsRef<Path>, B: AsRef<[u8]>>(
+        files: impl IntoIterator<Item = (N, B)>,
+    ) -> Result<Self, ReadError> {
+        let mut reader = Reader::default();
+        for (name, bytes) in files {
+            reader.add(name.as_ref(), bytes.as_ref())?;
+        }
+        reader.finish()
+    }
+}
+
+/// Takes files one after the other.
+#[derive(Default)]
+struct Reader {
+    hash: Sha256,
+    providers: Vec<Provider>,
+}
+
+impl Reader {
+    fn add(&mut self, file: &Path, bytes: &[u8]) -> Result<(), ReadError> {
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.hash.update(length.to_be_bytes());
+        self.hash.update(bytes);
+        let name: Arc<str> = file.to_string_lossy().into();
+        let decoded = decode(&name, bytes).map_err(|fault| ReadError::of_fault(file, fault))?;
+        self.providers.extend(decoded);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Config, ReadError> {
+        let mut hash = "sha256:".to_owned();
+        for byte in self.hash.finalize() {
+            write!(hash, "{byte:02x}").unwrap_or_default();
+        }
+        let (providers, origins) = self.providers.into_iter().unzip();
+        let config = Config { providers, hash: Some(hash), origins };
+        config.refuse_repeated_names()?;
+        Ok(config)
+    }
+}
+
+impl Config {
+    fn refuse_repeated_names(&self) -> Result<(), ReadError> {
+        let mut seen = HashSet::new();
+        for (index, provider) in self.providers.iter().enumerate() {
+            if seen.insert(&provider.name) {
+                continue;
+            }
+            let name = Quoted(&provider.name);
+            let text = format!("duplicate provider name {name} found in configuration file(s)");
+            let error = ConfigError {
+                path: "providers.name".to_owned(),
+                kind: ErrorKind::Duplicate,
+                message: text.clone(),
+                place: self.place(index, provider, "name"),
+                help: Some(self.about_the_first(&provider.name)),
+            };
+            return Err(ReadError::of_duplicate(text, error));
+        }
+        Ok(())
+    }
+
+    fn about_the_first(&self, name: &str) -> String {
+        const DO: &str =
+            "to use one plugin twice, link it in the plugin directory under a second name";
+        let mut providers = self.providers.iter().enumerate();
+        let first = providers.find(|(_, provider)| provider.name == name);
+        let place = first.and_then(|(index, provider)| self.place(index, provider, "name"));
+        place.map_or_else(|| DO.to_owned(), |place| format!("the first stands at {place}; {DO}"))
+    }
+}
+
+/// The files that a path means.
+fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    if path.as_os_str().is_empty() {
+        let text = "credential provider config path is empty".to_owned();
+        return Err(ReadError::of_file(path, text, "say which file or directory to read"));
+    }
+    let metadata = fs::metadata(path).map_err(|error| {
+        let said = PathError { operation: "stat", path, error: &error };
+        ReadError::of_io(path, format!("unable to access path {}: {said}", quoted(path)), error)
+    })?;
+    if !metadata.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = entries(path).map_err(|error| {
+        let said = PathError { operation: "open", path, error: &error };
+        ReadError::of_io(path, format!("unable to read directory {}: {said}", quoted(path)), error)
+    })?;
+    if files.is_empty() {
+        let text = format!("no configuration files found in directory {}", quoted(path));
+        let help = "only files whose names end in .json, .yaml or .yml, in lower case, are read";
+        return Err(ReadError::of_file(path, text, help));
+    }
+    files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    Ok(files)
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() || !has_right_ending(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        files.push(match (directory.to_str(), entry.file_name().to_str()) {
+            (Some(directory), Some(name)) => go_files::join(directory, name).into(),
+            _ => entry.path(),
+        });
+    }
+    Ok(files)
+}
+
+/// Go's ending is what follows the last dot, also if nothing stands before it.
+fn has_right_ending(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    matches!(ending, Some("json" | "yaml" | "yml"))
+}
+
+fn contents(path: &Path) -> Result<Vec<u8>, ReadError> {
+    let refused = |operation, error: io::Error| {
+        let said = PathError { operation, path, error: &error };
+        ReadError::of_io(path, format!("unable to read file {}: {said}", quoted(path)), error)
+    };
+    let metadata = fs::metadata(path).map_err(|error| refused("open", error))?;
+    if metadata.is_dir() {
+        return Err(refused("read", io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    if !metadata.is_file() {
+        let text = format!("unable to read file {}: not a regular file", quoted(path));
+        let help = "a kubelet would wait for a pipe forever: put the configuration into a file";
+        return Err(ReadError::of_file(path, text, help));
+    }
+    let file = File::open(path).map_err(|error| refused("open", error))?;
+    let mut bytes = Vec::new();
+    let read = file.take(LARGEST_FILE + 1).read_to_end(&mut bytes);
+    let read = read.map_err(|error| refused("read", error))?;
+    if u64::try_from(read).is_ok_and(|read| read <= LARGEST_FILE) {
+        return Ok(bytes);
+    }
+    let text = format!("unable to read file {}: larger than 16 MiB", quoted(path));
+    Err(ReadError::of_file(path, text, "this is hardly a configuration; split it if it is"))
+}

@@ -1,0 +1,146 @@
+//! Why a configuration could not be read.
+
+use std::{error::Error, fmt, io, path::Path, sync::Arc};
+
+use keyfob_api::{Secret, document::Position};
+
+use super::{ConfigError, ErrorKind, Place, go_files};
+
+/// A configuration that cannot be read.
+///
+/// It prints upstream's text to the letter, and that may quote the whole file: show it to whoever may read the file.
+/// [`ReadError::errors`] says the same in pieces that never quote the file's secrets, each with its place and what to do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ReadError {
+    problem: ReadProblem,
+    text: Secret<String>,
+    errors: Vec<ConfigError>,
+    source: Option<io::Error>,
+}
+
+/// What sort of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadProblem {
+    /// A file or directory cannot be read.
+    File,
+    /// A file is neither JSON nor YAML.
+    Syntax,
+    /// A file is of another kind or version.
+    Kind,
+    /// A value is of the wrong type.
+    Type,
+    /// There are unknown or repeated fields.
+    Strict,
+    /// Two providers have one name.
+    DuplicateName,
+}
+
+impl ReadError {
+    /// What sort of thing went wrong.
+    pub fn problem(&self) -> ReadProblem {
+        self.problem
+    }
+
+    /// Everything that is wrong, in upstream's order.
+    pub fn errors(&self) -> &[ConfigError] {
+        &self.errors
+    }
+
+    /// Where the first thing is wrong.
+    pub fn place(&self) -> Option<&Place> {
+        self.errors.first()?.place.as_ref()
+    }
+
+    /// What to do about the first thing.
+    pub fn help(&self) -> Option<&str> {
+        self.errors.first()?.help.as_deref()
+    }
+
+    /// A path that cannot be read. `text` is the whole of upstream's text.
+    pub(super) fn of_file(path: &Path, text: String, help: &str) -> Self {
+        let file: Arc<str> = path.to_string_lossy().into();
+        let place = (!file.is_empty()).then(|| Place::new(&file, None));
+        let error = ConfigError {
+            path: String::new(),
+            kind: ErrorKind::Unreadable,
+            message: text.clone(),
+            place,
+            help: Some(help.to_owned()),
+        };
+        Self { problem: ReadProblem::File, text: text.into(), errors: vec![error], source: None }
+    }
+
+    pub(super) fn of_io(path: &Path, text: String, source: io::Error) -> Self {
+        let help = match source.kind() {
+            io::ErrorKind::NotFound => "check the path; a link may point to nothing",
+            io::ErrorKind::PermissionDenied => "make it readable for the user this runs as",
+            io::ErrorKind::IsADirectory => {
+                "only files of the directory itself are read: link to a file"
+            }
+            _ => "check the file and the disk it is on",
+        };
+        Self { source: Some(source), ..Self::of_file(path, text, help) }
+    }
+
+    pub(super) fn of_fault(file: &Path, fault: Fault) -> Self {
+        let text = format!("error decoding config {}: {}", go_files::quoted(file), fault.go);
+        Self { problem: fault.problem, text: text.into(), errors: fault.errors, source: None }
+    }
+
+    pub(super) fn of_duplicate(text: String, error: ConfigError) -> Self {
+        Self {
+            problem: ReadProblem::DuplicateName,
+            text: text.into(),
+            errors: vec![error],
+            source: None,
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text.expose())
+    }
+}
+
+impl Error for ReadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|error| error as _)
+    }
+}
+
+/// Why one file is no configuration.
+#[derive(Debug)]
+pub(super) struct Fault {
+    problem: ReadProblem,
+    /// All of it in Go's words.
+    go: String,
+    errors: Vec<ConfigError>,
+}
+
+impl Fault {
+    /// One thing is wrong.
+    pub(super) fn new(problem: ReadProblem, go: String, error: ConfigError) -> Self {
+        Self { problem, go, errors: vec![error] }
+    }
+
+    /// What strict decoding refuses.
+    pub(super) fn strict(go: &[String], errors: Vec<ConfigError>) -> Self {
+        let go = format!("strict decoding error: {}", go.join(", "));
+        Self { problem: ReadProblem::Strict, go, errors }
+    }
+}
+
+/// One thing that is wrong with a file.
+pub(super) fn finding(
+    kind: ErrorKind,
+    message: impl Into<String>,
+    file: &Arc<str>,
+    at: Option<Position>,
+    help: Option<String>,
+) -> ConfigError {
+    let place = Some(Place::new(file, at));
+    ConfigError { path: String::new(), kind, message: message.into(), place, help }
+}

@@ -1,0 +1,179 @@
+//! From an image to its credentials.
+//!
+//! Upstream: `externalCredentialProviderKeyring.Lookup` and `MakeDockerKeyring` in `pkg/credentialprovider`.
+//! Differs: a host is a value, not a process; providers are asked at the same time (their credentials keep the order of
+//! the configuration); errors reach the caller; the configuration can be replaced.
+
+mod build;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use arc_swap::ArcSwap;
+use keyfob_exec::{Invocation, LookupError};
+
+pub use build::{BuildError, HostBuilder, PluginProblem};
+
+use crate::{
+    Answer, CacheKey, Chain, Config, Credential, DockerConfigFileError, FeatureGates, Logins,
+    NodeDockerConfig, ProviderOutcome, ProviderReport, Pull,
+    cache::CacheKeys,
+    index::PatternIndex,
+    provider::{Provider, Step, Surroundings},
+    select,
+};
+
+/// Finds credentials for images. Two hosts share nothing.
+#[derive(Debug)]
+pub struct Host {
+    current: ArcSwap<Snapshot>,
+    reloading: Mutex<()>,
+    around: Arc<Surroundings>,
+    gates: FeatureGates,
+    docker_config: Option<NodeDockerConfig>,
+}
+
+/// What one configuration says.
+#[derive(Debug)]
+struct Snapshot {
+    providers: Vec<Arc<Provider>>,
+    index: PatternIndex,
+}
+
+impl Host {
+    /// A host of these providers, whose plugins are in this directory.
+    pub fn builder(config: Config, plugins: &Path) -> HostBuilder {
+        HostBuilder::new(config, plugins)
+    }
+
+    /// The credentials for a pull. A plugin is run if its answer is not at hand.
+    ///
+    /// Dropping the future leaves the runs to those who still wait, and their answers to the cache.
+    pub async fn credentials(&self, pull: &Pull) -> Answer {
+        let begun = self.begin(pull);
+        let mut reports = Vec::with_capacity(begun.len());
+        for (provider, step) in begun {
+            let outcome = match step {
+                Step::Done(outcome) => outcome,
+                Step::Waiting(ticket) => ticket.redeem().await.into(),
+            };
+            reports.push(ProviderReport { provider, outcome });
+        }
+        let answers: Vec<_> =
+            reports.iter().filter_map(|report| report.outcome.logins().cloned()).collect();
+        let (node, docker_config_error) = self.node_docker_config();
+        let mut credentials = Vec::new();
+        for sources in [pull.secrets(), node.as_slice(), &answers] {
+            credentials.extend(select(pull.image(), pull.target(), sources));
+        }
+        let anonymous_last = self.around.options.anonymous_last;
+        Answer { credentials, reports, docker_config_error, anonymous_last }
+    }
+
+    /// Forgets the cached answer that a credential came from, because a registry refused it; the next pull asks again.
+    ///
+    /// Returns whether there was one. A newer answer is kept.
+    pub fn reject(&self, credential: &Credential) -> bool {
+        let snapshot = self.current.load();
+        snapshot.providers.iter().any(|provider| provider.forget(credential.logins()))
+    }
+
+    /// Replaces the configuration, between two pulls. Providers that did not change keep what they have answered.
+    ///
+    /// On any error the old configuration stays.
+    pub fn reload(&self, config: Config) -> Result<Reloaded, BuildError> {
+        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let hash = config.hash.clone();
+        let replaced = self.replace(config);
+        self.around.metrics.reloaded(replaced.is_ok());
+        match &replaced {
+            Ok(reloaded) => {
+                self.around.metrics.configured(hash.as_deref());
+                tracing::info!(hash, ?reloaded, "the configuration was replaced");
+            }
+            Err(error) => tracing::error!(%error, "the old configuration stays"),
+        }
+        replaced
+    }
+
+    /// What would be run to ask a provider for an image's credentials; `None` if there is no such provider.
+    pub fn invocation(
+        &self,
+        provider: &str,
+        pull: &Pull,
+    ) -> Option<Result<Invocation, LookupError>> {
+        let snapshot = self.current.load();
+        let provider = snapshot.providers.iter().find(|each| &*each.name == provider)?;
+        Some(provider.invocation(pull.image()))
+    }
+
+    /// What the providers have in their caches, in no order.
+    pub fn cached(&self) -> Vec<CachedAnswer> {
+        let of = |provider: &Arc<Provider>| {
+            let cached = provider.cached().into_iter();
+            let name = provider.name.clone();
+            cached.map(move |(key, expires)| CachedAnswer { provider: name.clone(), key, expires })
+        };
+        self.current.load().providers.iter().flat_map(of).collect()
+    }
+
+    fn node_docker_config(&self) -> (Option<Arc<Logins>>, Option<DockerConfigFileError>) {
+        match self.docker_config.as_ref().map(NodeDockerConfig::logins) {
+            None => (None, None),
+            Some(Ok(logins)) => (logins, None),
+            Some(Err(error)) => {
+                tracing::warn!(error = %Chain(&error), "the node's docker configuration gives nothing");
+                (None, Some(error))
+            }
+        }
+    }
+
+    /// What every provider whose patterns match can say at once. Runs that are needed have begun.
+    fn begin(&self, pull: &Pull) -> Vec<(Arc<str>, Step)> {
+        let snapshot = self.current.load();
+        let Some(target) = pull.target() else { return Vec::new() };
+        let matching = snapshot.index.providers(target);
+        if matching.is_empty() {
+            return Vec::new();
+        }
+        let keys = CacheKeys::new(pull.image(), &[]);
+        let now = self.around.clock.now();
+        let providers = matching.into_iter().filter_map(|at| snapshot.providers.get(at));
+        providers
+            .map(|provider| {
+                let step = match &keys {
+                    Ok(keys) => provider.ask(pull.image(), keys, now),
+                    Err(error) => Step::Done(ProviderOutcome::Failed(Arc::new((*error).into()))),
+                };
+                (provider.name.clone(), step)
+            })
+            .collect()
+    }
+}
+
+/// An answer in a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CachedAnswer {
+    /// Whose answer.
+    pub provider: Arc<str>,
+    /// Under which key.
+    pub key: CacheKey,
+    /// When it expires.
+    pub expires: SystemTime,
+}
+
+/// What a new configuration changed, by the names of the providers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reloaded {
+    /// They did not change and keep their caches.
+    pub kept: Vec<String>,
+    /// They are new or have changed, and begin with empty caches.
+    pub started: Vec<String>,
+    /// They are gone.
+    pub removed: Vec<String>,
+}

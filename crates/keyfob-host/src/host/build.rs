@@ -1,0 +1,249 @@
+//! From a configuration to providers that can be asked, at the start and at a reload.
+//!
+//! Upstream: `RegisterCredentialProviderPlugins` in `pkg/credentialprovider/plugin/plugin.go`.
+//! Differs: everything that is wrong with plugins is said at once, with the path really tried.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use arc_swap::ArcSwap;
+use keyfob_api::MatchPattern;
+use keyfob_exec::{
+    Clock, Environment, LookupError, ProcessRunner, Program, Runner, SystemClock,
+    SystemEnvironment, Untrusted, check_trust,
+};
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+
+use super::{Host, Reloaded, Snapshot};
+use crate::{
+    Config, FeatureGates, HostOptions, Invalid, MissingPlugins, NodeDockerConfig, ProviderConfig,
+    index::PatternIndex,
+    metrics::Metrics,
+    provider::{Provider, Surroundings},
+};
+
+/// Everything a host is made of.
+#[derive(Debug)]
+pub struct HostBuilder {
+    config: Config,
+    plugins: PathBuf,
+    clock: Arc<dyn Clock>,
+    runner: Arc<dyn Runner>,
+    gates: FeatureGates,
+    options: HostOptions,
+    metrics: Metrics,
+    docker_config: Option<NodeDockerConfig>,
+}
+
+impl HostBuilder {
+    pub(super) fn new(config: Config, plugins: &Path) -> Self {
+        Self {
+            config,
+            plugins: plugins.into(),
+            clock: Arc::new(SystemClock),
+            runner: Arc::new(ProcessRunner::new(SystemEnvironment)),
+            gates: FeatureGates::default(),
+            options: HostOptions::default(),
+            metrics: Metrics::default(),
+            docker_config: None,
+        }
+    }
+
+    /// By which clock answers expire.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The environment that plugins start from, read anew for each run; they are real processes.
+    #[must_use]
+    pub fn environment(self, environment: impl Environment + 'static) -> Self {
+        self.runner(ProcessRunner::new(environment))
+    }
+
+    /// What runs the plugins. It knows the environment too.
+    #[must_use]
+    pub fn runner(mut self, runner: impl Runner + 'static) -> Self {
+        self.runner = Arc::new(runner);
+        self
+    }
+
+    /// Which of the kubelet's features are on.
+    #[must_use]
+    pub fn gates(mut self, gates: FeatureGates) -> Self {
+        self.gates = gates;
+        self
+    }
+
+    /// What the host does beyond a kubelet.
+    #[must_use]
+    pub fn options(mut self, options: HostOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Where the node's own logins are, which come before the providers'.
+    #[must_use]
+    pub fn docker_config(mut self, config: NodeDockerConfig) -> Self {
+        self.docker_config = Some(config);
+        self
+    }
+
+    /// Where the host's metrics are shown.
+    #[must_use]
+    pub fn metrics(self, registry: &mut Registry) -> Self {
+        registry.register_collector(Box::new(self.metrics.clone()));
+        self
+    }
+
+    /// Looks at the plugin directory, judges the configuration and finds the plugins, in a kubelet's order.
+    pub fn build(self) -> Result<Host, BuildError> {
+        if let Err(source) = fs::metadata(&self.plugins) {
+            return Err(BuildError::PluginDirectory { path: self.plugins, source });
+        }
+        let hash = self.config.hash.clone();
+        let host = Host {
+            current: ArcSwap::from_pointee(Snapshot::new(Vec::new())),
+            reloading: Mutex::default(),
+            around: Arc::new(Surroundings {
+                clock: self.clock,
+                runner: self.runner,
+                plugins: self.plugins.into(),
+                options: self.options,
+                metrics: self.metrics,
+            }),
+            gates: self.gates,
+            docker_config: self.docker_config,
+        };
+        host.replace(self.config)?;
+        host.around.metrics.configured(hash.as_deref());
+        Ok(host)
+    }
+}
+
+impl Host {
+    /// Everything that can fail comes first; then the old snapshot is replaced.
+    pub(super) fn replace(&self, config: Config) -> Result<Reloaded, BuildError> {
+        config.validate(self.gates).map_err(BuildError::Invalid)?;
+        self.find_plugins(&config)?;
+        let old = self.current.load_full();
+        let mut reloaded = Reloaded::default();
+        let is_kept = |config: &ProviderConfig| {
+            old.find(&config.name).filter(|provider| provider.config == *config)
+        };
+        for provider in &old.providers {
+            let new = config.providers.iter().find(|config| config.name == provider.config.name);
+            if new.is_none_or(|config| is_kept(config).is_none()) {
+                self.around.metrics.forget_plugin(&provider.name);
+            }
+            if new.is_none() {
+                reloaded.removed.push(provider.config.name.clone());
+            }
+        }
+        let mut providers = Vec::with_capacity(config.providers.len());
+        for config in config.providers {
+            if let Some(kept) = is_kept(&config) {
+                reloaded.kept.push(config.name);
+                providers.push(kept.clone());
+            } else {
+                reloaded.started.push(config.name.clone());
+                providers.push(Arc::new(Provider::new(config, self.around.clone())));
+            }
+        }
+        self.current.store(Arc::new(Snapshot::new(providers)));
+        Ok(reloaded)
+    }
+
+    fn find_plugins(&self, config: &Config) -> Result<(), BuildError> {
+        let mut problems = Vec::new();
+        for provider in &config.providers {
+            let path = self.around.plugins.join(&provider.name);
+            let found = Program::in_directory(&self.around.plugins, &provider.name);
+            let problem = match (found, self.around.options.missing_plugins) {
+                (Ok(_), _) => match check_trust(&path, self.around.options.trust) {
+                    Err(error) => PluginProblem::Untrusted(provider.name.clone(), error),
+                    Ok(concerns) => {
+                        for concern in concerns {
+                            tracing::warn!(provider = provider.name, %concern, "the plugin could be somebody else's");
+                        }
+                        continue;
+                    }
+                },
+                (Err(error), MissingPlugins::Refuse) => PluginProblem::Lookup(error),
+                (Err(error), MissingPlugins::FailWhenAsked) => {
+                    tracing::warn!(provider = provider.name, %error, "a kubelet would not start");
+                    continue;
+                }
+            };
+            problems.push(problem);
+        }
+        if problems.is_empty() { Ok(()) } else { Err(BuildError::Plugins(problems)) }
+    }
+}
+
+impl Snapshot {
+    fn new(providers: Vec<Arc<Provider>>) -> Self {
+        let patterns = providers.iter().enumerate().flat_map(|(at, provider)| {
+            let patterns = provider.config.match_images.iter();
+            patterns.filter_map(move |text| Some((MatchPattern::parse(text).ok()?, at)))
+        });
+        Self { index: PatternIndex::new(patterns), providers }
+    }
+
+    fn find(&self, name: &str) -> Option<&Arc<Provider>> {
+        self.providers.iter().find(|provider| provider.config.name == name)
+    }
+}
+
+/// Why no host comes of a configuration, or the old configuration stays.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// There is no plugin directory.
+    #[error("plugin binary directory {} {}", path.display(), said(source))]
+    PluginDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The configuration is not valid.
+    #[error("failed to validate credential provider config: {0}")]
+    Invalid(Invalid),
+    /// Plugins are missing or not to be trusted.
+    #[error("{}", Lines(.0))]
+    Plugins(Vec<PluginProblem>),
+}
+
+fn said(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => "did not exist".to_owned(),
+        _ => format!("cannot be looked at: {source}"),
+    }
+}
+
+/// What is wrong with a plugin.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PluginProblem {
+    /// It is not there or cannot be run.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// Somebody else could have written it.
+    #[error("{0}: {1}")]
+    Untrusted(String, Untrusted),
+}
+
+struct Lines<'a>(&'a [PluginProblem]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("; "))
+    }
+}

@@ -1,0 +1,61 @@
+//! From an image to its credentials, as a kubelet finds them.
+//!
+//! - [`Config`]: which plugins there are and for which images, read and judged as a kubelet does.
+//! - [`Host`]: asks them, and remembers what they answered.
+//! - [`Logins`], [`Credential`]: what a source gave, and what of it is for an image, in the order to try.
+//! - [`DockerConfig`], [`NodeDockerConfig`], [`PullSecret`]: the logins that no plugin gives.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use keyfob_host::{Chain, Config, Host, Pull};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::read(Path::new("/etc/kubernetes/credential-providers"))?;
+//! let host = Host::builder(config, Path::new("/usr/libexec/credential-providers")).build()?;
+//!
+//! let answer = host.credentials(&Pull::parse("registry.example/team/app:v1")?).await;
+//! for credential in &answer.credentials {
+//!     println!("{} as {}", credential.source(), credential.username());
+//! }
+//! for (provider, error) in answer.errors() {
+//!     eprintln!("{provider}: {}", Chain(error));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod answer;
+mod bounded_file;
+mod cache;
+mod chain;
+mod config;
+mod docker_config;
+mod failures;
+mod flight;
+mod gates;
+mod host;
+mod index;
+mod logins;
+mod metrics;
+mod node_docker_config;
+mod options;
+mod plugin;
+mod provider;
+mod pull_secret;
+
+pub use answer::{Answer, ProviderOutcome, ProviderReport, Pull, Skipped};
+pub use cache::{CacheKey, KeyTooLong};
+pub use chain::Chain;
+pub use config::{
+    Config, ConfigError, EnvVar, ErrorKind, Invalid, Place, Protocol, ProviderConfig, ReadError,
+    ReadProblem, TokenAttributes, Warning,
+};
+pub use docker_config::{DockerConfig, DockerConfigError, DockerConfigProblem};
+pub use gates::{FeatureGates, GatesError, ParsedGates};
+pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloaded};
+pub use logins::{Credential, Login, Logins, SecretCoordinates, SkippedKey, Source, select};
+pub use node_docker_config::{DockerConfigFileError, NodeDockerConfig};
+pub use options::{Backoff, HostOptions, MissingPlugins};
+pub use plugin::CallError;
+pub use pull_secret::{PullSecret, PullSecretError, PullSecretFileError};

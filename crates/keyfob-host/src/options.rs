@@ -1,0 +1,102 @@
+//! What a host may do beyond a kubelet. All of it is off unless asked for.
+
+use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
+
+use keyfob_exec::TrustPolicy;
+
+/// How a host behaves where upstream leaves no choice. The default is what a kubelet does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HostOptions {
+    /// When a plugin is killed. A kubelet waits a minute.
+    pub timeout: Duration,
+    /// The same for single providers, by name.
+    pub timeouts: BTreeMap<String, Duration>,
+    /// After a failed run, how long the same question is not asked again. A kubelet asks again at once.
+    pub backoff: Option<Backoff>,
+    /// How long before its expiry a cached answer is renewed in the background. A kubelet waits until it has expired.
+    pub refresh_ahead: Option<Duration>,
+    /// How many answers each provider may keep. A kubelet has no limit.
+    pub max_cache_entries: Option<NonZeroUsize>,
+    /// Whether a pull without credentials is tried after all credentials were refused. A kubelet tries it only if there
+    /// are none.
+    pub anonymous_last: bool,
+    /// What to do about plugins that somebody else could have written. A kubelet does not look.
+    pub trust: TrustPolicy,
+    /// What to do about plugins that are not there. A kubelet does not start.
+    pub missing_plugins: MissingPlugins,
+}
+
+impl HostOptions {
+    pub(crate) fn timeout_of(&self, provider: &str) -> Duration {
+        self.timeouts.get(provider).copied().unwrap_or(self.timeout)
+    }
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_mins(1),
+            timeouts: BTreeMap::new(),
+            backoff: None,
+            refresh_ahead: None,
+            max_cache_entries: None,
+            anonymous_last: false,
+            trust: TrustPolicy::Report,
+            missing_plugins: MissingPlugins::Refuse,
+        }
+    }
+}
+
+/// How long a question that failed is not asked again: doubled with every failure in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backoff {
+    /// After the first failure.
+    pub initial: Duration,
+    /// At most.
+    pub max: Duration,
+}
+
+impl Backoff {
+    /// From `initial`, doubled up to `max`.
+    pub fn new(initial: Duration, max: Duration) -> Self {
+        Self { initial, max }
+    }
+
+    /// After so many failures in a row.
+    pub(crate) fn after(&self, failures: u32) -> Duration {
+        let factor = 2_u32.checked_pow(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.initial.saturating_mul(factor).min(self.max)
+    }
+}
+
+/// Ten seconds, up to five minutes: a kubelet's own for images.
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new(Duration::from_secs(10), Duration::from_mins(5))
+    }
+}
+
+/// What to do about plugins that are not in the plugin directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissingPlugins {
+    /// No host comes of it.
+    #[default]
+    Refuse,
+    /// They fail when they are asked.
+    FailWhenAsked,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_back_off_doubles_up_to_its_most() {
+        let backoff = Backoff::default();
+        let seconds = [1, 2, 3, 6, 7, 40].map(|failures| backoff.after(failures).as_secs());
+        assert_eq!(seconds, [10, 20, 40, 300, 300, 300]);
+    }
+}

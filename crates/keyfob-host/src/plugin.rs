@@ -1,0 +1,275 @@
+//! One question to one plugin.
+//!
+//! Upstream: `execPlugin.ExecPlugin` in `pkg/credentialprovider/plugin/plugin.go`.
+//! Differs: an answer may have 8 MiB; an error says what is wrong with an answer, and quotes nothing of it.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use keyfob_api::{
+    CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, FirstKepError, GoDuration,
+    ProviderVersion, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
+    ResponseError,
+};
+use keyfob_exec::{
+    Finished, Invocation, Limits, LookupError, Program, RunError, Runner, Stdin, TrustPolicy,
+    Untrusted, check_trust,
+};
+use thiserror::Error;
+
+use crate::{Chain, EnvVar, HostOptions, KeyTooLong, Login, Protocol, ProviderConfig};
+
+const MOST_OUTPUT: usize = 8 << 20;
+
+/// How a plugin is asked.
+#[derive(Debug)]
+pub(crate) struct Plugin {
+    name: Arc<str>,
+    directory: Arc<Path>,
+    args: Vec<String>,
+    env: Vec<EnvVar>,
+    dialect: Dialect,
+    timeout: Duration,
+    trust: TrustPolicy,
+}
+
+/// What is said to it.
+#[derive(Clone, Copy, Debug)]
+enum Dialect {
+    Kubelet(ProviderVersion),
+    FirstKep,
+}
+
+/// What it said.
+#[derive(Debug)]
+pub(crate) struct PluginAnswer {
+    pub(crate) entries: Vec<(String, Login)>,
+    pub(crate) scope: CacheKeyType,
+    pub(crate) lifetime: Lifetime,
+}
+
+/// How long an answer may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// As the provider's configuration says.
+    ProviderDefault,
+    /// For so long; zero is not at all.
+    For(GoDuration),
+    /// Until then.
+    Until(SystemTime),
+}
+
+impl Plugin {
+    /// The plugin of a provider whose configuration is valid.
+    pub(crate) fn new(
+        config: &ProviderConfig,
+        name: Arc<str>,
+        directory: Arc<Path>,
+        options: &HostOptions,
+    ) -> Self {
+        let version = config.api_version.parse().unwrap_or(ProviderVersion::V1);
+        let dialect = match config.protocol {
+            Protocol::Kubelet => Dialect::Kubelet(version),
+            Protocol::FirstKep => Dialect::FirstKep,
+        };
+        let (args, env) = (config.args.clone(), config.env.clone());
+        let (timeout, trust) = (options.timeout_of(&name), options.trust);
+        Self { name, directory, args, env, dialect, timeout, trust }
+    }
+
+    /// The run that asks about an image. The file is looked up anew each time, so a replaced one is used.
+    pub(crate) fn invocation(&self, image: &str) -> Result<Invocation, LookupError> {
+        let program = Program::in_directory(&self.directory, &self.name)?;
+        let limits = Limits { stdout: MOST_OUTPUT, ..Limits::default() };
+        let mut invocation = Invocation::new(program).limits(limits).deadline(self.timeout);
+        let request = match self.dialect {
+            Dialect::Kubelet(version) => {
+                let image = image.to_owned();
+                CredentialProviderRequest { image, ..Default::default() }.encode(version)
+            }
+            Dialect::FirstKep => {
+                invocation = invocation.args(["get-credentials"]);
+                RegistryCredentialPluginRequest { image: image.to_owned() }.encode()
+            }
+        };
+        invocation = invocation.args(&self.args).stdin(Stdin::Bytes(request));
+        for variable in &self.env {
+            invocation = invocation.env(&variable.name, variable.value.expose());
+        }
+        Ok(invocation)
+    }
+
+    /// Asks, and reads the answer. Says also how long the plugin ran.
+    pub(crate) async fn ask(
+        &self,
+        image: &str,
+        runner: &dyn Runner,
+    ) -> (Duration, Result<PluginAnswer, CallError>) {
+        let invocation = match self.trusted_invocation(image) {
+            Ok(invocation) => invocation,
+            Err(error) => return (Duration::ZERO, Err(error)),
+        };
+        match runner.run(&invocation).await {
+            Err(error) => (duration_of(&error), Err(error.into())),
+            Ok(finished) => (finished.elapsed, self.read(finished, image)),
+        }
+    }
+
+    fn trusted_invocation(&self, image: &str) -> Result<Invocation, CallError> {
+        let invocation = self.invocation(image)?;
+        if self.trust == TrustPolicy::Strict {
+            check_trust(invocation.program(), TrustPolicy::Strict)?;
+        }
+        Ok(invocation)
+    }
+
+    fn read(&self, finished: Finished, image: &str) -> Result<PluginAnswer, CallError> {
+        let stdout = finished.success()?;
+        match self.dialect {
+            Dialect::Kubelet(version) => {
+                Ok(CredentialProviderResponse::decode(stdout.expose(), version)?.into())
+            }
+            Dialect::FirstKep => {
+                let response = RegistryCredentialPluginResponse::decode(stdout.expose())?;
+                Ok(PluginAnswer::of_first_kep(response, image))
+            }
+        }
+    }
+}
+
+impl From<CredentialProviderResponse> for PluginAnswer {
+    fn from(response: CredentialProviderResponse) -> Self {
+        let entries = response.auth.into_iter().map(|(key, auth)| {
+            let login = Login {
+                username: auth.username.into(),
+                password: auth.password,
+                email: Box::default(),
+            };
+            (key, login)
+        });
+        Self {
+            entries: entries.collect(),
+            scope: response.cache_key_type,
+            lifetime: response.cache_duration.map_or(Lifetime::ProviderDefault, Lifetime::For),
+        }
+    }
+}
+
+impl PluginAnswer {
+    /// One login, for the registry of the image that was asked about; it may be kept for that image.
+    fn of_first_kep(response: RegistryCredentialPluginResponse, image: &str) -> Self {
+        let registry = image.split('/').next().unwrap_or_default().to_owned();
+        let login = Login {
+            username: response.username.into(),
+            password: response.password,
+            email: Box::default(),
+        };
+        let until = response.expiration.and_then(keyfob_api::Timestamp::to_system_time);
+        Self {
+            entries: vec![(registry, login)],
+            scope: CacheKeyType::Image,
+            lifetime: until.map_or(Lifetime::ProviderDefault, Lifetime::Until),
+        }
+    }
+}
+
+impl Lifetime {
+    /// When an answer given now expires; nothing if it may not be kept.
+    pub(crate) fn expiry(self, now: SystemTime, default: GoDuration) -> Option<SystemTime> {
+        let duration = match self {
+            Self::Until(time) => return Some(time),
+            Self::For(duration) => duration,
+            Self::ProviderDefault => default,
+        };
+        if duration.is_zero() {
+            return None;
+        }
+        let length = Duration::from_nanos(duration.as_nanos().unsigned_abs());
+        if duration.is_negative() { now.checked_sub(length) } else { now.checked_add(length) }
+    }
+}
+
+fn duration_of(error: &RunError) -> Duration {
+    match error {
+        RunError::TimedOut { after, .. } => *after,
+        RunError::Failed { elapsed, .. } => *elapsed,
+        _ => Duration::ZERO,
+    }
+}
+
+/// Why a provider gave nothing. It never quotes what its plugin printed on stdout.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// There is no plugin, or none that can be run.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// Somebody else could have written the plugin.
+    #[error("the plugin is not run")]
+    Untrusted(#[from] Untrusted),
+    /// The plugin did not run to a good end.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// What it printed is not an answer.
+    #[error("the plugin's answer is not valid")]
+    Response(#[from] ResponseError),
+    /// What it printed is not an answer of the first KEP's dialect.
+    #[error("the plugin's answer is not valid")]
+    FirstKep(#[from] FirstKepError),
+    /// The image's name is too long for the cache.
+    #[error(transparent)]
+    CacheKey(#[from] KeyTooLong),
+    /// It failed a moment ago and is left alone for a while.
+    #[error(
+        "not asked again for {} s after {failures} failures in a row; the last: {}",
+        wait.as_secs_f64().ceil(),
+        Chain(&**last)
+    )]
+    BackingOff {
+        /// How long still.
+        wait: Duration,
+        /// How many in a row.
+        failures: u32,
+        /// The last one.
+        last: Arc<Self>,
+    },
+    /// The runtime was shut down around the run.
+    #[error("the run of the plugin was lost; was the program shutting down?")]
+    Lost,
+}
+
+impl CallError {
+    /// Whether upstream counts it as an error of the plugin: it could not be run, or did not end well in time.
+    pub(crate) fn is_of_the_run(&self) -> bool {
+        matches!(self, Self::Lookup(_) | Self::Untrusted(_) | Self::Run(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn minutes(count: i64) -> GoDuration {
+        GoDuration::from_nanos(count * 60_000_000_000)
+    }
+
+    #[test]
+    fn an_absent_duration_is_the_providers_and_a_zero_one_is_no_lifetime() {
+        let now = at(1_000);
+        let expiry = |lifetime: Lifetime, default| lifetime.expiry(now, default);
+
+        assert_eq!(expiry(Lifetime::ProviderDefault, minutes(2)), Some(at(1_120)));
+        assert_eq!(expiry(Lifetime::ProviderDefault, minutes(0)), None);
+        assert_eq!(expiry(Lifetime::For(minutes(1)), minutes(2)), Some(at(1_060)));
+        assert_eq!(expiry(Lifetime::For(minutes(0)), minutes(2)), None);
+        assert_eq!(expiry(Lifetime::For(minutes(-1)), minutes(2)), Some(at(940)));
+        assert_eq!(expiry(Lifetime::Until(at(7)), minutes(2)), Some(at(7)));
+    }
+}
