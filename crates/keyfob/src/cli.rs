@@ -1,8 +1,11 @@
 //! What can be typed.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
 
-use crate::demo::Manner;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use keyfob_host::{FeatureGates, ParsedGates};
+
+use crate::{demo::Manner, explain::ExplainArgs, get::GetArgs};
 
 /// The exec credential-provider system of Kubernetes, stand-alone.
 #[derive(Debug, Parser)]
@@ -16,6 +19,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say whether, and why, images match a `matchImages` pattern.
     Match(MatchArgs),
+    /// Say everything that is wrong with a configuration of credential providers, and what to do about it.
+    Validate(ValidateArgs),
+    /// Find the credentials for an image, as a kubelet does.
+    Get(Box<GetArgs>),
+    /// Say why an image gets the credentials it gets, or none.
+    Explain(Box<ExplainArgs>),
     /// Show what Keyfob does, on this machine, with nothing to install.
     Demo,
     /// Print a completion script.
@@ -29,10 +38,9 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 every image matches, 1 one does not, 2 the pattern or an image is malformed, \
-                  3 the answer could not be written."
-)]
+#[command(after_help = "JSON: [{\"pattern\",\"image\",\"repository\",\"matches\",\"reason\"}]\n\
+                  Exit codes: 0 every image matches, 1 one does not, 2 the pattern or an image is malformed, \
+                  4 the answer could not be written.")]
 pub(crate) struct MatchArgs {
     /// A pattern as in a `CredentialProviderConfig`, or a key of a plugin's answer: `*.dkr.ecr.*.amazonaws.com`.
     pub(crate) pattern: String,
@@ -47,11 +55,46 @@ pub(crate) struct MatchArgs {
     pub(crate) output: Output,
 }
 
+#[derive(Debug, Args)]
+#[command(
+    after_help = "JSON: {\"valid\",\"hash\",\"aggregate\",\"errors\":[{\"path\",\"kind\",\"message\",\"help\",\"file\",\"line\",\"column\"}],\"warnings\":[…]}, \
+                  where aggregate is the kubelet's own error text.\n\
+                  A plugin's answer (a CredentialProviderResponse) is judged too.\n\
+                  Exit codes: 0 valid, 1 not valid, 2 wrong usage, 4 the result could not be written."
+)]
+pub(crate) struct ValidateArgs {
+    /// A configuration file, a directory of them, or a plugin's answer in a file.
+    #[arg(conflicts_with = "config", required_unless_present = "config")]
+    pub(crate) path: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+    /// Print the whole configuration in today's form on stdout, and what there is to say about it on stderr.
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) migrate: bool,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// Where the configuration and the plugins are, under our names and the kubelet's.
+#[derive(Debug, Args)]
+pub(crate) struct HostArgs {
+    /// The configuration: a file, or a directory of .json, .yaml and .yml files.
+    #[arg(long, alias = "image-credential-provider-config", value_name = "PATH")]
+    pub(crate) config: Option<PathBuf>,
+    /// The directory of the plugins.
+    #[arg(long, alias = "image-credential-provider-bin-dir", value_name = "DIR")]
+    pub(crate) bin_dir: Option<PathBuf>,
+    /// The kubelet's feature gates: `A=true,B=false`.
+    #[arg(long, value_name = "GATES", value_parser = FeatureGates::parse, default_value = "", hide_default_value = true)]
+    pub(crate) feature_gates: ParsedGates,
+}
+
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum Output {
     /// For people.
     #[default]
     Table,
-    /// For programs: `[{"pattern","image","repository","matches","reason"}]`.
+    /// For programs.
     Json,
 }

@@ -1,222 +1,170 @@
-//! `keyfob demo`: what there is so far, shown on this machine with real processes and nothing to install.
+//! `keyfob demo`: a host with real plugins, on this machine, with nothing to install.
 //!
-//! The plugins of the demo are this very program under a hidden command, so that the demo needs no other file.
+//! - `stage`: a temporary plugin directory and configuration; the plugins are links to this very program.
+//! - `plugin`: what the plugins do.
+//! - `story`: what is told, and whether every step did what it should.
 
-use std::{
-    io::{self, Read as _, Write as _},
-    time::Duration,
+mod plugin;
+mod stage;
+mod story;
+
+use std::time::Duration;
+
+use keyfob_api::CacheKeyType;
+use keyfob_host::{Answer, Chain, Config, FeatureGates, Host, HostOptions, ProviderOutcome, Pull};
+
+pub(crate) use self::plugin::{Manner, run as plugin};
+use self::{
+    stage::{IMAGES, REGISTRY, SECRETS, STUCK, Stage},
+    story::Story,
 };
+use crate::Outcome;
 
-use clap::ValueEnum;
-use keyfob_api::{
-    AuthConfig, CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, GoDuration,
-    ImageRef, MatchPattern, ProviderVersion,
-};
-use keyfob_exec::{
-    Finished, Invocation, ProcessRunner, Program, REDACTED, RunError, Runner as _, Stdin,
-    SystemEnvironment,
-};
-
-use crate::{Outcome, Verdict};
-
-const IMAGE: &str = "registry.example:5000/team/app:v1";
-const TOKEN: &str = "demo-service-account-token";
-const PASSWORD: &str = "demo-registry-password";
-
-/// How the demo's plugin behaves.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Manner {
-    Answer,
-    Hang,
-    Flood,
-    Fail,
-}
-
-impl Manner {
-    /// Long enough for any machine, but for the one that is to be waited for in vain.
-    fn deadline(self) -> Duration {
-        match self {
-            Self::Hang => Duration::from_millis(500),
-            Self::Answer | Self::Flood | Self::Fail => Duration::from_mins(1),
-        }
-    }
-}
+const APP: &str = "registry.example:5000/team/app:v1";
+const OTHER: &str = "registry.example:5000/team/other:v2";
+const WEB: &str = "eu.images.example/web";
 
 pub(crate) fn run() -> Outcome {
     let mut story = Story::default();
-    story.heading("Which images does a pattern of a CredentialProviderConfig match?");
-    for (pattern, image, expected) in [
-        ("registry.example:5000/team", IMAGE, true),
-        ("*.dkr.ecr.*.amazonaws.com", "123456789012.dkr.ecr.eu-west-1.amazonaws.com/app", true),
-        ("registry.example", IMAGE, false),
-        ("*.example/*", "registry.example/team/app", false),
-        ("index.docker.io", "nginx", false),
-    ] {
-        story.matching(pattern, image, expected);
-    }
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(story.plugins()),
-        Err(error) => story.step("a runtime for plugins", false, &error.to_string()),
+    match Stage::build() {
+        Err(error) => story.step("a temporary directory with plugins", false, &error.to_string()),
+        Ok(stage) => {
+            play(&stage, &mut story);
+            if let Err(error) = stage.close() {
+                story.step("the temporary directory is removed", false, &error.to_string());
+            }
+        }
     }
     story.end()
 }
 
-/// What is told, and whether every step did what it should.
-#[derive(Debug, Default)]
-struct Story {
-    text: String,
-    steps: usize,
-    wrong: usize,
+fn play(stage: &Stage, story: &mut Story) {
+    story.heading("A configuration is read and judged as a kubelet does it");
+    let Some(config) = read(stage, story) else { return };
+    let host = Host::builder(config.clone(), stage.plugins()).options(options()).build();
+    let host = match host {
+        Ok(host) => host,
+        Err(error) => return story.step("its plugins are found", false, &error.to_string()),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(ask(&host, config, story)),
+        Err(error) => story.step("a runtime for plugins", false, &error.to_string()),
+    }
 }
 
-impl Story {
-    fn heading(&mut self, title: &str) {
-        self.text += &["\n== ", title, "\n"].concat();
-    }
+/// A kubelet waits a minute for each; the one that hangs is not worth that here.
+fn options() -> HostOptions {
+    let mut options = HostOptions::default();
+    options.timeouts.insert(STUCK.to_owned(), Duration::from_millis(300));
+    options
+}
 
-    fn step(&mut self, what: &str, as_expected: bool, told: &str) {
-        self.steps += 1;
-        let mark = if as_expected { "ok   " } else { "WRONG" };
-        self.text += &[mark, "  ", what, "\n       ", told, "\n"].concat();
-        self.wrong += usize::from(!as_expected);
-    }
-
-    fn matching(&mut self, pattern: &str, image: &str, expected: bool) {
-        let checked =
-            MatchPattern::parse(pattern).map_err(|error| error.to_string()).and_then(|pattern| {
-                let image = ImageRef::parse(image).map_err(|error| error.to_string())?;
-                let target = image.target().map_err(|error| error.to_string())?;
-                Ok(pattern.check(&target).map_err(|why| why.to_string()))
-            });
-        let (matches, told) = match checked {
-            Ok(Ok(())) => (true, "matches".to_owned()),
-            Ok(Err(why)) => (false, format!("no match: {why}")),
-            Err(error) => return self.step(&format!("{pattern} and {image}"), false, &error),
-        };
-        self.step(&format!("{pattern} and {image}"), matches == expected, &told);
-    }
-
-    async fn plugins(&mut self) {
-        self.heading("A plugin is asked for credentials: a real process, over stdin and stdout");
-        let answered = ask(Manner::Answer).await;
-        let (as_expected, told) = match &answered {
-            Ok(finished) => credentials(finished),
-            Err(error) => (false, error.to_string()),
-        };
-        self.step("a good plugin", as_expected, &told);
-
-        self.heading("Plugins that misbehave harm nobody");
-        let hung = ask(Manner::Hang).await;
-        self.refused("one that hangs", hung, |error| matches!(error, RunError::TimedOut { .. }));
-        let flooded = ask(Manner::Flood).await;
-        self.refused("one that never stops printing", flooded, |error| {
-            matches!(error, RunError::OutputTooLarge { .. })
-        });
-        let failed = ask(Manner::Fail).await;
-        self.refused("one that shouts its token on stderr", failed, |error| {
-            let told = error.to_string();
-            matches!(error, RunError::Failed { .. })
-                && told.contains(REDACTED)
-                && !told.contains(TOKEN)
-        });
-    }
-
-    fn refused(
-        &mut self,
-        what: &str,
-        ran: Result<Finished, RunError>,
-        expected: impl Fn(&RunError) -> bool,
-    ) {
-        match ran.and_then(Finished::success) {
-            Ok(_) => self.step(what, false, "it was believed"),
-            Err(error) => self.step(what, expected(&error), &error.to_string()),
+fn read(stage: &Stage, story: &mut Story) -> Option<Config> {
+    let read = Config::read(stage.config());
+    let judged = read.map_err(|error| error.to_string()).and_then(|config| {
+        let valid = config.validate(FeatureGates::default()).map_err(|error| error.to_string());
+        valid.map(|()| config)
+    });
+    match judged {
+        Err(error) => {
+            story.step("the configuration is valid", false, &error);
+            None
+        }
+        Ok(config) => {
+            let names: Vec<&str> = config.providers.iter().map(|each| each.name.as_str()).collect();
+            let told = format!("providers {}", names.join(", "));
+            story.step("the configuration is valid", names.len() == 4, &told);
+            Some(config)
         }
     }
+}
 
-    fn end(self) -> Outcome {
-        let (steps, wrong) = (self.steps, self.wrong);
-        let summary = format!("\n{steps} steps, {wrong} went wrong. Next: keyfob match --help\n");
-        let verdict = if wrong == 0 { Verdict::Yes } else { Verdict::No };
-        Outcome { stdout: self.text + &summary, verdict, ..Outcome::default() }
+async fn ask(host: &Host, config: Config, story: &mut Story) {
+    story.heading("Images are asked about: plugins run once, then their answers are kept");
+    for (image, expected) in [
+        (APP, Expected::Ran(REGISTRY)),
+        (APP, Expected::Cached(REGISTRY, CacheKeyType::Registry)),
+        (OTHER, Expected::Cached(REGISTRY, CacheKeyType::Registry)),
+        (WEB, Expected::Ran(IMAGES)),
+        (WEB, Expected::Cached(IMAGES, CacheKeyType::Image)),
+        ("eu.images.example/shop", Expected::Ran(IMAGES)),
+    ] {
+        story.asked(host, image, expected).await;
     }
+
+    story.heading("An image that no provider is for");
+    story.unmatched(host, &config, "registry.example/team/app").await;
+
+    story.heading("A plugin that fails or hangs harms no other");
+    story.harmed_beside(host, "eu.images.example/secret/app", SECRETS).await;
+    story.harmed_beside(host, "eu.images.example/slow/app", STUCK).await;
+
+    story.heading("The configuration is replaced: providers that stay the same keep their answers");
+    reload(host, config, story);
+    story.asked(host, APP, Expected::Cached(REGISTRY, CacheKeyType::Registry)).await;
+    story.asked(host, WEB, Expected::Ran(IMAGES)).await;
 }
 
-/// Runs this program as a plugin of the given manner.
-async fn ask(manner: Manner) -> Result<Finished, RunError> {
-    let system = |source| RunError::System {
-        program: "keyfob".into(),
-        step: "finding this program",
-        source,
-    };
-    let program = std::env::current_exe().map_err(system)?;
-    let program = Program::at(program).map_err(|error| system(io::Error::other(error)))?;
-    let request = CredentialProviderRequest {
-        image: ImageRef::parse(IMAGE)
-            .map_or_else(|_| IMAGE.into(), |image| image.repository().into()),
-        service_account_token: Some(TOKEN.into()),
-        ..CredentialProviderRequest::default()
-    };
-    let name =
-        manner.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-    let invocation = Invocation::new(program)
-        .args(["demo-plugin".to_owned(), name])
-        .stdin(Stdin::Bytes(request.encode(ProviderVersion::V1)))
-        .redact(TOKEN)
-        .deadline(manner.deadline());
-    ProcessRunner::new(SystemEnvironment).run(&invocation).await
-}
-
-fn credentials(finished: &Finished) -> (bool, String) {
-    match CredentialProviderResponse::decode(finished.stdout.expose(), ProviderVersion::V1) {
-        Err(error) => (false, error.to_string()),
-        Ok(response) => {
-            let login = |(key, auth): &(String, AuthConfig)| {
-                format!("{key}: user {}, password {:?}", auth.username, auth.password)
-            };
+/// Drops the one that hangs and changes another.
+fn reload(host: &Host, mut config: Config, story: &mut Story) {
+    config.providers.retain(|provider| provider.name != STUCK);
+    for provider in config.providers.iter_mut().filter(|provider| provider.name == IMAGES) {
+        provider.env.clear();
+        provider.match_images.push("images.example".to_owned());
+    }
+    match host.reload(config) {
+        Err(error) => story.step("a new configuration", false, &error.to_string()),
+        Ok(changed) => {
+            let as_expected = changed.kept == [REGISTRY, SECRETS]
+                && changed.started == [IMAGES]
+                && changed.removed == [STUCK];
             let told = format!(
-                "{}; in {:.1} ms, to be kept per {:?} for {}",
-                response.auth.iter().map(login).collect::<Vec<_>>().join(", "),
-                finished.elapsed.as_secs_f64() * 1e3,
-                response.cache_key_type,
-                response.cache_duration.unwrap_or_default(),
+                "kept {}; started anew {}; gone {}",
+                changed.kept.join(", "),
+                changed.started.join(", "),
+                changed.removed.join(", ")
             );
-            (response.auth.len() == 1, told)
+            story.step("a new configuration, between two pulls", as_expected, &told);
         }
     }
 }
 
-/// The plugin's side.
-pub(crate) fn plugin(manner: Manner) -> Outcome {
-    let mut request = Vec::new();
-    let answer = io::stdin().read_to_end(&mut request).ok().and_then(|_| answer(&request));
-    match manner {
-        Manner::Answer => {
-            answer.unwrap_or_else(|| failure("not a CredentialProviderRequest\n".into()))
+/// Where the one credential for an image should come from.
+#[derive(Debug, Clone, Copy)]
+enum Expected {
+    Ran(&'static str),
+    Cached(&'static str, CacheKeyType),
+}
+
+impl Expected {
+    fn is(self, provider: &str, outcome: &ProviderOutcome) -> bool {
+        match (self, outcome) {
+            (Self::Ran(name), ProviderOutcome::Ran { .. }) => name == provider,
+            (Self::Cached(name, expected), ProviderOutcome::Cached { scope, .. }) => {
+                name == provider && *scope == expected
+            }
+            _ => false,
         }
-        Manner::Hang => loop {
-            std::thread::park();
-        },
-        Manner::Flood => {
-            while io::stdout().write_all(&[b'x'; 4096]).is_ok() {}
-            Outcome::default()
-        }
-        Manner::Fail => failure(format!("tried {TOKEN}: refused\n")),
     }
 }
 
-fn failure(stderr: String) -> Outcome {
-    Outcome { stderr, verdict: Verdict::No, ..Outcome::default() }
+/// What the providers did for a pull.
+async fn answer(host: &Host, image: &str) -> Result<Answer, String> {
+    let pull = Pull::parse(image).map_err(|error| error.to_string())?;
+    Ok(host.credentials(&pull).await)
 }
 
-fn answer(request: &[u8]) -> Option<Outcome> {
-    let (version, request) = CredentialProviderRequest::decode(request).ok()?;
-    let registry = request.image.split('/').next()?.to_owned();
-    let login = AuthConfig { username: "demo".into(), password: PASSWORD.into() };
-    let response = CredentialProviderResponse {
-        cache_key_type: CacheKeyType::Registry,
-        cache_duration: GoDuration::parse("10m").ok(),
-        auth: vec![(registry, login)],
-    };
-    let stdout = String::from_utf8(response.encode(version).expose().clone()).ok()?;
-    Some(Outcome { stdout, ..Outcome::default() })
+fn told(outcome: &ProviderOutcome) -> String {
+    match outcome {
+        ProviderOutcome::Ran { took, .. } => {
+            format!("ran for {:.1} ms", took.as_secs_f64() * 1e3)
+        }
+        ProviderOutcome::Cached { scope, .. } => {
+            format!("from the cache, kept per {}", scope.as_str())
+        }
+        ProviderOutcome::Skipped(why) => why.to_string(),
+        ProviderOutcome::Failed(error) => format!("failed: {}", Chain(&**error)),
+        _ => "something else".to_owned(),
+    }
 }

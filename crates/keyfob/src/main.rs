@@ -1,12 +1,20 @@
 //! The command line.
 //!
-//! stdout is for results, stderr for people. Exit codes: 0 yes, 1 no, 2 wrong input, 3 the result could not be written.
+//! stdout is for results, stderr for people. Exit codes: 0 yes, 1 no, 2 wrong input, 3 nothing was found, 4 the result
+//! could not be written, 130 stopped by a signal.
 
 mod cli;
 mod demo;
+mod explain;
+mod get;
+mod host_args;
+mod logging;
+mod lookup;
 mod match_images;
+mod validate;
 
 use std::{
+    error::Error,
     io::{self, Write as _},
     process::ExitCode,
 };
@@ -18,6 +26,9 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Match(args) => match_images::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Get(args) => get::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Demo => demo::run(),
         Command::DemoPlugin { manner } => demo::plugin(manner),
         Command::Completions { shell } => completions(shell),
@@ -40,10 +51,17 @@ enum Verdict {
     Yes = 0,
     No = 1,
     WrongInput = 2,
-    Unwritten = 3,
+    Nothing = 3,
+    Unwritten = 4,
+    Stopped = 130,
 }
 
 impl Outcome {
+    fn wrong_input(error: &dyn Error) -> Self {
+        let stderr = format!("keyfob: {error}\n");
+        Self { stderr, verdict: Verdict::WrongInput, ..Self::default() }
+    }
+
     /// Whoever closes our stdout has read enough: that is no failure. A full disk is.
     fn print(&self) -> ExitCode {
         let written =

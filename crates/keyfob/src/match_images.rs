@@ -81,9 +81,9 @@ fn line(row: &Row<'_>) -> String {
     format!("{verdict}  {}{known_as}: {}\n", shown(row.image), row.reason)
 }
 
-/// An image as it was written; one that could forge lines or steer the terminal is spelled out.
-fn shown(image: &str) -> Cow<'_, str> {
-    if image.chars().all(|c| c.is_ascii_graphic()) {
+/// An image, or another word, as it was written; one that could forge lines or steer the terminal is spelled out.
+pub(crate) fn shown(image: &str) -> Cow<'_, str> {
+    if !image.is_empty() && image.chars().all(|c| c.is_ascii_graphic()) {
         image.into()
     } else {
         format!("{image:?}").into()

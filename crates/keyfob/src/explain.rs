@@ -1,0 +1,65 @@
+//! `keyfob explain`: why a pull gets the credentials it gets, or none.
+//!
+//! - `report`: what is told, in a stable shape; `gather` fills it from what was asked.
+//! - `advice`: what to do about each problem; `nearest`: the pattern that almost matched.
+//! - `command`: what is run, without its secrets.
+//! - `text`: the report for people.
+
+mod advice;
+mod command;
+mod gather;
+pub(crate) mod nearest;
+mod report;
+mod text;
+
+use clap::Args;
+use keyfob_api::{ImageError, ImageRef};
+use keyfob_exec::{Clock as _, SystemClock};
+use keyfob_host::MissingPlugins;
+
+use crate::{Outcome, cli::Output, host_args::SourceArgs};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Every provider that matches is asked, once. No secret is ever printed.\n\n\
+                  Exit codes: 0 there are credentials, 1 every provider that matches failed, 2 the image or the \
+                  configuration is wrong, 3 there are no credentials, 4 the answer could not be written, 130 it was \
+                  stopped by a signal."
+)]
+pub(crate) struct ExplainArgs {
+    /// An image as in a pod: `nginx`, `registry.example:5000/team/app:v1`.
+    image: String,
+    /// How to print: for people (`table`), or the same facts as one JSON object (`json`).
+    #[arg(short, long, value_enum, default_value_t, hide_possible_values = true)]
+    output: Output,
+    #[command(flatten)]
+    sources: SourceArgs,
+}
+
+pub(crate) fn run(args: &ExplainArgs) -> Outcome {
+    let image = match ImageRef::parse(&args.image) {
+        Ok(image) => image,
+        Err(error) => return unnameable(&error),
+    };
+    let sources = match args.sources.open(MissingPlugins::FailWhenAsked) {
+        Ok(sources) => sources,
+        Err(error) => return error.into(),
+    };
+    let found = match sources.find(&image) {
+        Ok(found) => found,
+        Err(error) => return error.into(),
+    };
+    let report = gather::report(&args.image, &image, &sources, &found, SystemClock.now());
+    let stdout = match args.output {
+        Output::Table => text::print(&report),
+        Output::Json => serde_json::to_string(&report).unwrap_or_default() + "\n",
+    };
+    Outcome { stdout, verdict: found.verdict(), ..Outcome::default() }
+}
+
+fn unnameable(error: &ImageError) -> Outcome {
+    let mut outcome = Outcome::wrong_input(error);
+    outcome.stderr += "keyfob: a kubelet would not even try to pull it (InvalidImageName): write REGISTRY/PATH:TAG, with \
+                       the path in lower case\n";
+    outcome
+}

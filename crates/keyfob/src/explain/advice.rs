@@ -1,0 +1,133 @@
+//! What to do about each problem.
+
+use keyfob_api::{
+    CredentialProviderRequest, ProviderVersion, RegistryCredentialPluginRequest, ResponseError,
+};
+use keyfob_exec::{LookupError, RunError};
+use keyfob_host::{CallError, Protocol, ProviderConfig, Skipped};
+
+use super::{
+    command,
+    report::{Command, Problem},
+};
+
+/// What to do about a provider that gave nothing.
+pub(super) fn of_failure(error: &CallError, by_hand: Option<&str>) -> String {
+    let try_it = by_hand.map(|line| format!("; to see it by hand: {line}")).unwrap_or_default();
+    match error {
+        CallError::Lookup(error) => of_lookup(error),
+        CallError::Untrusted(_) => {
+            "make the plugin and every directory above it belong to root, and writable by nobody else".into()
+        }
+        CallError::Run(error) => of_run(error) + &try_it,
+        CallError::Response(error) => of_response(error) + &try_it,
+        CallError::FirstKep(_) => {
+            format!("mend the plugin: it must print username, password and expirationTimestamp{try_it}")
+        }
+        CallError::CacheKey(_) => "use an image with a shorter name".into(),
+        CallError::BackingOff { .. } => "wait, or mend what made it fail before".into(),
+        _ => "try again".into(),
+    }
+}
+
+fn of_lookup(error: &LookupError) -> String {
+    match error {
+        LookupError::NotFound { .. } => {
+            "install the plugin there, or correct the provider's name or --bin-dir".into()
+        }
+        LookupError::NotExecutable { path, .. } => {
+            format!("make it a program that may be run: chmod +x {}", path.display())
+        }
+        LookupError::NotAName { .. } => "write the bare name of a file in --bin-dir".into(),
+        _ => "correct the provider's name or --bin-dir".into(),
+    }
+}
+
+fn of_run(error: &RunError) -> String {
+    match error {
+        RunError::TimedOut { .. } => {
+            "find out what it waits for, mostly the network; --timeout gives it more time here, but a kubelet never \
+             waits for more than a minute"
+        }
+        RunError::OutputTooLarge { .. } => "mend the plugin: it may print its answer and nothing else",
+        RunError::Failed { .. } => {
+            "read what it said; the reason is mostly the identity or the network it runs with, which a kubelet's \
+             environment may not give it"
+        }
+        RunError::NotFound { .. } | RunError::NotExecutable { .. } => {
+            "install a program for this machine, with the interpreter or loader that it names"
+        }
+        RunError::ArgumentListTooLong { .. } => "shorten the provider's args and env",
+        RunError::NulByte { .. } => "take the NUL byte out of the provider's args and env",
+        _ => "free memory, processes or open files, and try again",
+    }
+    .into()
+}
+
+fn of_response(error: &ResponseError) -> String {
+    match error {
+        ResponseError::Json(_) => {
+            "mend the plugin: on stdout it must print one JSON object and nothing else; messages belong on stderr"
+        }
+        ResponseError::Version { .. } => {
+            "set the provider's apiVersion to the one that the plugin speaks, or install a plugin that speaks it"
+        }
+        ResponseError::CacheKeyType(_) => {
+            "mend the plugin: cacheKeyType must be Image, Registry or Global, spelled so"
+        }
+        ResponseError::Misplaced { .. } => {
+            "mend the plugin: cacheKeyType and cacheDuration stand beside auth, not inside it"
+        }
+        _ => "mend the plugin: its answer must be a CredentialProviderResponse and nothing more",
+    }
+    .into()
+}
+
+/// About a provider that was passed over.
+pub(super) fn of_skipped(skipped: Skipped) -> Problem {
+    let remedy = match skipped {
+        Skipped::NoServiceAccount => {
+            "a kubelet asks it with the pod's service account, which this command does not have; set \
+             requireServiceAccount to false if the plugin can do without"
+        }
+        _ => "see the provider's configuration",
+    };
+    Problem::new(skipped.to_string(), remedy)
+}
+
+/// About an answer of which nothing is for the image.
+pub(super) fn of_useless_answer(registry: &str, is_empty: bool) -> Problem {
+    if is_empty {
+        return Problem::new(
+            "its answer has no credentials",
+            "the plugin knows no login for this image: check the identity it runs with and what that may pull",
+        );
+    }
+    Problem::new(
+        "its answer is only for other images",
+        format!("the plugin must answer with a key that matches the image, such as {registry:?}"),
+    )
+}
+
+/// About an answer that is kept for more images than its keys are for.
+pub(super) fn of_useless_global_answer() -> Problem {
+    Problem::new(
+        "an answer that is of no use here is kept for every image",
+        "until it expires the plugin is asked about no image at all: its cacheKeyType should be Registry or Image",
+    )
+}
+
+/// A line for a shell that asks the plugin as it was asked. It is made anew and holds no token.
+pub(super) fn by_hand(provider: &ProviderConfig, repository: &str, run: &Command) -> String {
+    let image = repository.to_owned();
+    let request = if provider.protocol == Protocol::FirstKep {
+        RegistryCredentialPluginRequest { image }.encode()
+    } else {
+        let version = provider.api_version.parse().unwrap_or(ProviderVersion::V1);
+        CredentialProviderRequest { image, ..Default::default() }.encode(version)
+    };
+    let request = String::from_utf8_lossy(request.expose()).trim().to_owned();
+    let names = run.environment.iter().map(|variable| variable.name.as_str());
+    let set: String = names.flat_map(|name| [name, "=… "]).collect();
+    format!("echo '{request}' | {set}{}", command::line(run))
+}

@@ -1,0 +1,330 @@
+//! From what was asked to what is told.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use keyfob_api::{
+    CacheKeyType, GoDuration, ImageRef, MatchPattern, MatchTarget, RegistryKey, Secret, Timestamp,
+};
+use keyfob_exec::{Program, RunError, SystemEnvironment, TrustPolicy, check_trust};
+use keyfob_host::{
+    CachedAnswer, CallError, Chain, Credential, Logins, ProviderConfig, ProviderOutcome,
+    ProviderReport, Pull,
+};
+
+use super::{
+    advice, command,
+    nearest::nearest,
+    report::{self, Cache, CacheState, Compared, File, Problem, ProviderResult, Report},
+};
+use crate::{
+    lookup::{Found, Providers, Sources},
+    match_images::shown,
+};
+
+/// Everything there is to say about an image. `now` is when it was found out.
+pub(super) fn report(
+    typed: &str,
+    image: &ImageRef,
+    sources: &Sources,
+    found: &Found,
+    now: SystemTime,
+) -> Report {
+    let providers = sources.providers.as_ref();
+    let gatherer = Gatherer {
+        image,
+        target: image.target().ok(),
+        pull: Pull::new(image),
+        found,
+        now,
+        cached: providers.map(|all| all.host.cached()).unwrap_or_default(),
+        known: found.credentials.iter().map(|each| each.password().clone()).collect(),
+    };
+    Report {
+        image: typed.to_owned(),
+        repository: image.repository().to_owned(),
+        verdict: gatherer.verdict(),
+        anonymous: found.credentials.is_empty(),
+        credentials: found.credentials.iter().map(credential).collect(),
+        files: sources
+            .secrets
+            .iter()
+            .chain(&sources.docker_config)
+            .map(|logins| gatherer.file(logins))
+            .collect(),
+        providers: providers.map(|all| gatherer.providers(all)).unwrap_or_default(),
+        problems: providers.map(|all| gatherer.problems(all)).unwrap_or_default(),
+    }
+}
+
+fn credential(credential: &Credential) -> report::Credential {
+    report::Credential {
+        source: credential.source().to_string(),
+        key: credential.key().to_string(),
+        username: credential.username().to_owned(),
+    }
+}
+
+struct Gatherer<'a> {
+    image: &'a ImageRef,
+    target: Option<MatchTarget>,
+    pull: Pull,
+    found: &'a Found,
+    now: SystemTime,
+    /// What the providers now keep.
+    cached: Vec<CachedAnswer>,
+    /// Secrets that must not show, wherever they stand.
+    known: Vec<Secret<String>>,
+}
+
+impl Gatherer<'_> {
+    fn verdict(&self) -> String {
+        let outcomes = || self.found.reports.iter().map(|report| &report.outcome);
+        let why = match self.found.credentials.as_slice() {
+            [only] => return format!("1 credential: {}", user(only)),
+            [first, ..] => {
+                let count = self.found.credentials.len();
+                return format!(
+                    "{count} credentials; the first that will be tried is {}",
+                    user(first)
+                );
+            }
+            [] if self.found.reports.is_empty() => {
+                "no pattern of a provider and no key of a file matches"
+            }
+            [] if outcomes().all(|outcome| matches!(outcome, ProviderOutcome::Failed(_))) => {
+                "every provider that matches failed"
+            }
+            [] if outcomes().all(|outcome| outcome.logins().is_none()) => {
+                "no provider that matches gave an answer"
+            }
+            [] => "no answer of a provider is for this image",
+        };
+        format!("no credentials: {why}; the pull would be anonymous")
+    }
+
+    fn file(&self, logins: &Arc<Logins>) -> File {
+        File {
+            source: logins.source().to_string(),
+            keys: self.keys(logins),
+            problems: skipped_keys(logins),
+        }
+    }
+
+    fn keys(&self, logins: &Arc<Logins>) -> Vec<Compared> {
+        logins.keys().map(|key| self.key(key, logins)).collect()
+    }
+
+    /// A key is used if it matches, or as Docker Hub's when no other is.
+    fn key(&self, key: &RegistryKey, logins: &Arc<Logins>) -> Compared {
+        let is_used =
+            self.found.credentials.iter().any(|credential| {
+                Arc::ptr_eq(credential.logins(), logins) && credential.key() == key
+            });
+        let compared = match &self.target {
+            Some(target) => key.check(target).map_err(|why| why.to_string()),
+            None => Err(NO_URL.to_owned()),
+        };
+        let reason = match compared {
+            Ok(()) => MATCHES.to_owned(),
+            Err(_) if is_used => "Docker Hub's own key, used because no other matches".to_owned(),
+            Err(why) => why,
+        };
+        Compared { text: key.to_string(), matches: is_used, reason }
+    }
+
+    fn pattern(&self, text: &str) -> Compared {
+        let checked = match (&self.target, MatchPattern::parse(text)) {
+            (None, _) => Err(NO_URL.to_owned()),
+            (_, Err(error)) => Err(error.to_string()),
+            (Some(target), Ok(pattern)) => pattern.check(target).map_err(|why| why.to_string()),
+        };
+        let matches = checked.is_ok();
+        let reason = checked.err().unwrap_or_else(|| MATCHES.to_owned());
+        Compared { text: text.to_owned(), matches, reason }
+    }
+
+    fn providers(&self, all: &Providers) -> Vec<report::Provider> {
+        all.config.providers.iter().map(|config| self.provider(config, all)).collect()
+    }
+
+    fn provider(&self, config: &ProviderConfig, all: &Providers) -> report::Provider {
+        let patterns: Vec<_> = config.match_images.iter().map(|text| self.pattern(text)).collect();
+        let mut provider = report::Provider {
+            name: config.name.clone(),
+            matches: patterns.iter().any(|pattern| pattern.matches),
+            patterns,
+            command: None,
+            result: ProviderResult::NotAsked,
+            took_ms: None,
+            cache: None,
+            keys: Vec::new(),
+            error: None,
+            problems: Vec::new(),
+        };
+        let report = self.found.reports.iter().find(|report| *report.provider == *config.name);
+        if let Some(report) = report {
+            provider.command = self.command(config, all);
+            self.tell(&mut provider, report, config);
+            provider.problems.extend(trust(config, all));
+        }
+        provider
+    }
+
+    fn command(&self, config: &ProviderConfig, all: &Providers) -> Option<report::Command> {
+        let invocation = all.host.invocation(&config.name, &self.pull)?.ok()?;
+        Some(command::describe(&invocation, &self.known, &SystemEnvironment))
+    }
+
+    /// What a provider that matches did.
+    fn tell(
+        &self,
+        provider: &mut report::Provider,
+        report: &ProviderReport,
+        config: &ProviderConfig,
+    ) {
+        match &report.outcome {
+            ProviderOutcome::Ran { logins, scope, expires, took } => {
+                provider.result = ProviderResult::Ran;
+                provider.took_ms = Some(milliseconds(*took));
+                let state = expires.map_or(CacheState::NotKept, |_| CacheState::Stored);
+                self.answered(provider, logins, self.cache(state, *scope, *expires, config));
+            }
+            ProviderOutcome::Cached { logins, scope, expires } => {
+                provider.result = ProviderResult::Cached;
+                let cache = self.cache(CacheState::Hit, *scope, Some(*expires), config);
+                self.answered(provider, logins, cache);
+            }
+            ProviderOutcome::Skipped(skipped) => {
+                provider.result = ProviderResult::Skipped;
+                provider.problems.push(advice::of_skipped(*skipped));
+            }
+            ProviderOutcome::Failed(error) => {
+                provider.result = ProviderResult::Failed;
+                provider.took_ms = ran_for(error).map(milliseconds);
+                let run = provider.command.as_ref();
+                let by_hand = run.map(|run| advice::by_hand(config, self.image.repository(), run));
+                let text = Chain(&**error).to_string();
+                let remedy = advice::of_failure(error, by_hand.as_deref());
+                provider.error = Some(text.clone());
+                provider.problems.push(Problem::new(text, remedy));
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&self, provider: &mut report::Provider, logins: &Arc<Logins>, cache: Cache) {
+        provider.keys = self.keys(logins);
+        provider.problems.extend(skipped_keys(logins));
+        if !provider.keys.iter().any(|key| key.matches) {
+            let registry = self.image.registry();
+            let is_empty = provider.keys.is_empty();
+            provider.problems.push(advice::of_useless_answer(registry, is_empty));
+            let is_global = cache.scope == CacheKeyType::Global.as_str();
+            if is_global && cache.state != CacheState::NotKept {
+                provider.problems.push(advice::of_useless_global_answer());
+            }
+        }
+        provider.cache = Some(cache);
+    }
+
+    fn cache(
+        &self,
+        state: CacheState,
+        scope: CacheKeyType,
+        expires: Option<SystemTime>,
+        config: &ProviderConfig,
+    ) -> Cache {
+        let entry = self
+            .cached
+            .iter()
+            .find(|entry| *entry.provider == *config.name && Some(entry.expires) == expires);
+        Cache {
+            state,
+            scope: scope.as_str().to_owned(),
+            key: entry.map(|entry| entry.key.base().to_owned()),
+            until: expires.map(|time| Timestamp::from(time).to_string()),
+            lifetime: expires.map(|time| lifetime(time, self.now)),
+        }
+    }
+
+    /// What concerns no single provider that was asked.
+    fn problems(&self, all: &Providers) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let missing = all.config.providers.iter().filter_map(|config| {
+            let error = Program::in_directory(&all.plugins, &config.name).err()?;
+            Some(Problem::new(
+                format!("a kubelet would not start with this configuration: {error}"),
+                "install the plugin, or take its provider out of the configuration",
+            ))
+        });
+        problems.extend(missing);
+        if self.found.reports.is_empty() {
+            problems.extend(self.nobody_matches(all));
+        }
+        problems
+    }
+
+    fn nobody_matches(&self, all: &Providers) -> Option<Problem> {
+        let Some(target) = &self.target else {
+            return Some(Problem::new(NO_URL, "name the registry as a URL does: host and port"));
+        };
+        let near = nearest(&all.config.providers, target, self.image.registry())?;
+        Some(Problem::new(
+            format!(
+                "no pattern matches; the nearest is {:?} of provider {}: {}",
+                near.pattern, near.provider, near.reason
+            ),
+            format!("if that provider is meant for this image, write {:?}", near.instead),
+        ))
+    }
+}
+
+const MATCHES: &str = "host, port and path match";
+const NO_URL: &str = "no pattern can match a registry that is no URL's host";
+
+/// Who logs in, and who says so.
+fn user(credential: &Credential) -> String {
+    let source = credential.source().to_string();
+    format!("{} from {}", shown(credential.username()), shown(&source))
+}
+
+fn skipped_keys(logins: &Logins) -> Vec<Problem> {
+    let remedy =
+        "write the key as a host, with port and path if need be; it is never used as it is";
+    logins.skipped().iter().map(|key| Problem::new(key.to_string(), remedy)).collect()
+}
+
+/// Whoever could have written a plugin could have read what it is told.
+fn trust(config: &ProviderConfig, all: &Providers) -> Vec<Problem> {
+    let path = all.plugins.join(&config.name);
+    let concerns = check_trust(&path, TrustPolicy::Report).unwrap_or_default();
+    let problem = |concern: &keyfob_exec::Concern| {
+        let text = concern.to_string();
+        let (what, remedy) = text.rsplit_once(": ").unwrap_or((&text, "mend its owner and mode"));
+        Problem::new(format!("somebody else could replace the plugin: {what}"), remedy)
+    };
+    concerns.iter().map(problem).collect()
+}
+
+/// To the second, which is as exact as anybody reads it.
+fn lifetime(until: SystemTime, now: SystemTime) -> String {
+    let left = until.duration_since(now).unwrap_or_default() + Duration::from_millis(500);
+    GoDuration::from(Duration::from_secs(left.as_secs())).to_string()
+}
+
+/// To the microsecond.
+fn milliseconds(took: Duration) -> f64 {
+    (took.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// How long a plugin ran that failed.
+fn ran_for(error: &CallError) -> Option<Duration> {
+    match error {
+        CallError::Run(RunError::Failed { elapsed, .. }) => Some(*elapsed),
+        CallError::Run(RunError::TimedOut { after, .. }) => Some(*after),
+        _ => None,
+    }
+}

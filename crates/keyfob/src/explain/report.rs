@@ -1,0 +1,147 @@
+//! What is told. The JSON of `keyfob explain -o json` is this, field by field: names are only ever added.
+
+use serde::Serialize;
+
+/// All there is to say about one image.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    /// The image as it was typed.
+    pub(super) image: String,
+    /// What patterns and keys are compared with, and plugins are asked about.
+    pub(super) repository: String,
+    /// The answer in a sentence.
+    pub(super) verdict: String,
+    /// Whether the pull would be tried without credentials.
+    pub(super) anonymous: bool,
+    /// The credentials, in the order in which they are tried.
+    pub(super) credentials: Vec<Credential>,
+    /// Pull secrets and the docker configuration, in order.
+    pub(super) files: Vec<File>,
+    /// The providers, in the order of the configuration.
+    pub(super) providers: Vec<Provider>,
+    /// What is wrong beyond single files and providers.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// A login, without its password.
+#[derive(Debug, Serialize)]
+pub(super) struct Credential {
+    /// A provider's name, `pull-secret:NAME` or `docker-config:PATH`.
+    pub(super) source: String,
+    pub(super) key: String,
+    pub(super) username: String,
+}
+
+/// A source that is not asked but read.
+#[derive(Debug, Serialize)]
+pub(super) struct File {
+    /// `pull-secret:NAME` or `docker-config:PATH`.
+    pub(super) source: String,
+    pub(super) keys: Vec<Compared>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// A pattern or a key, and whether the image matches.
+#[derive(Debug, Serialize)]
+pub(super) struct Compared {
+    /// The pattern or the key.
+    pub(super) text: String,
+    pub(super) matches: bool,
+    /// Why it does or does not.
+    pub(super) reason: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Provider {
+    pub(super) name: String,
+    /// Whether one of the patterns matches.
+    pub(super) matches: bool,
+    pub(super) patterns: Vec<Compared>,
+    /// What is run to ask it; `null` if it does not match or there is nothing to run.
+    pub(super) command: Option<Command>,
+    pub(super) result: ProviderResult,
+    /// How long the plugin ran; `null` if it did not, or nobody knows.
+    pub(super) took_ms: Option<f64>,
+    /// What the cache did; `null` if there was no answer.
+    pub(super) cache: Option<Cache>,
+    /// The keys of its answer; empty without one.
+    pub(super) keys: Vec<Compared>,
+    /// Why it gave nothing.
+    pub(super) error: Option<String>,
+    pub(super) problems: Vec<Problem>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum ProviderResult {
+    /// None of its patterns match.
+    NotAsked,
+    /// It matches, but was passed over.
+    Skipped,
+    /// Its plugin ran and answered.
+    Ran,
+    /// It had answered before.
+    Cached,
+    /// It gave nothing.
+    Failed,
+}
+
+/// The run of a plugin, without secrets.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Command {
+    pub(super) program: String,
+    pub(super) args: Vec<String>,
+    /// What is set over the environment of the host.
+    pub(super) environment: Vec<Variable>,
+    /// When the plugin is killed, as Go writes it: `1m0s`.
+    pub(super) deadline: Option<String>,
+}
+
+/// A variable; its value is never shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Variable {
+    pub(super) name: String,
+    /// Whether the host has one of this name, which the plugin does not see.
+    pub(super) replaces_the_hosts: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Cache {
+    /// Whether the answer came from it, is now in it, or may not be kept.
+    pub(super) state: CacheState,
+    /// `Image`, `Registry` or `Global`: for which images the answer may be used again.
+    pub(super) scope: String,
+    /// Under what it is kept; `null` if it is not.
+    pub(super) key: Option<String>,
+    /// Until when; `null` if it is not.
+    pub(super) until: Option<String>,
+    /// How much longer, as Go writes it; `0s` if it has expired already.
+    #[serde(rename = "for")]
+    pub(super) lifetime: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum CacheState {
+    Hit,
+    Stored,
+    NotKept,
+}
+
+/// Something wrong, and what to do about it.
+#[derive(Debug, Serialize)]
+pub(super) struct Problem {
+    pub(super) problem: String,
+    #[serde(rename = "do")]
+    pub(super) remedy: String,
+}
+
+impl Problem {
+    pub(super) fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { problem: problem.into(), remedy: remedy.into() }
+    }
+}

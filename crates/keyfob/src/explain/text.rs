@@ -1,0 +1,142 @@
+//! The report for people: the answer first, then everything it stands on.
+
+use super::{
+    command,
+    report::{
+        Cache, CacheState, Command, Compared, Credential, File, Problem, Provider, ProviderResult,
+        Report,
+    },
+};
+use crate::match_images::shown;
+
+/// The whole report.
+pub(super) fn print(report: &Report) -> String {
+    let mut page = Page::default();
+    page.line(&report.verdict);
+    page.line("");
+    page.fact("image", &shown(&report.image));
+    page.fact("repository", &report.repository);
+    page.problems(&report.problems);
+    report.files.iter().for_each(|file| page.file(file));
+    report.providers.iter().for_each(|provider| page.provider(provider));
+    page.credentials(&report.credentials);
+    page.0
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        self.0 += text;
+        self.0.push('\n');
+    }
+
+    fn heading(&mut self, title: &str) {
+        self.line("");
+        self.line(title);
+    }
+
+    /// A name and what there is to say, on a line of its own.
+    fn fact(&mut self, name: &str, text: &str) {
+        self.line(format!("  {name:<12} {text}").trim_end());
+    }
+
+    fn file(&mut self, file: &File) {
+        let (kind, name) = file.source.split_once(':').unwrap_or(("file", &file.source));
+        self.heading(&format!("{} {}", kind.replace('-', " "), shown(name)));
+        self.comparisons("key", &file.keys);
+        if file.keys.is_empty() {
+            self.fact("key", "none");
+        }
+        self.problems(&file.problems);
+    }
+
+    fn provider(&mut self, provider: &Provider) {
+        self.heading(&format!("provider {}: {}", shown(&provider.name), summary(provider)));
+        self.comparisons("pattern", &provider.patterns);
+        if let Some(command) = &provider.command {
+            self.command(command);
+        }
+        if let Some(cache) = &provider.cache {
+            self.fact("cache", &cache_line(cache));
+        }
+        self.comparisons("answer", &provider.keys);
+        self.problems(&provider.problems);
+    }
+
+    fn comparisons(&mut self, name: &str, all: &[Compared]) {
+        for (index, each) in all.iter().enumerate() {
+            let name = if index == 0 { name } else { "" };
+            let verdict = if each.matches { "matches" } else { "no match" };
+            self.fact(name, &format!("{}: {verdict}: {}", shown(&each.text), each.reason));
+        }
+    }
+
+    fn command(&mut self, command: &Command) {
+        self.fact("command", &command::line(command));
+        for (index, variable) in command.environment.iter().enumerate() {
+            let name = if index == 0 { "environment" } else { "" };
+            let replaces =
+                if variable.replaces_the_hosts { ", in place of the host's" } else { "" };
+            self.fact(name, &format!("{}=*** (set{replaces})", shown(&variable.name)));
+        }
+        if let Some(deadline) = &command.deadline {
+            self.fact("deadline", &format!("killed after {deadline}"));
+        }
+    }
+
+    fn problems(&mut self, problems: &[Problem]) {
+        for problem in problems {
+            self.fact("problem", &problem.problem);
+            self.fact("  do", &problem.remedy);
+        }
+    }
+
+    fn credentials(&mut self, credentials: &[Credential]) {
+        self.heading("credentials, in the order in which they are tried");
+        for (index, credential) in credentials.iter().enumerate() {
+            let Credential { source, key, username } = credential;
+            let username = shown(username);
+            self.line(&format!(
+                "  {}. user {username} from {} for {}",
+                index + 1,
+                shown(source),
+                shown(key)
+            ));
+        }
+        if credentials.is_empty() {
+            self.line("  none: one pull without credentials");
+        }
+    }
+}
+
+fn summary(provider: &Provider) -> String {
+    let took = |word: &str| {
+        provider.took_ms.map(|took| format!(" {word} {took:.1} ms")).unwrap_or_default()
+    };
+    match provider.result {
+        ProviderResult::NotAsked => "not asked, since no pattern matches".to_owned(),
+        ProviderResult::Skipped => "matches, and is passed over".to_owned(),
+        ProviderResult::Failed => format!("matches, and failed{}", took("after")),
+        ProviderResult::Cached => "matches, and had answered before".to_owned(),
+        ProviderResult::Ran => format!("matches, and its plugin answered{}", took("in")),
+    }
+}
+
+/// This command begins with an empty cache; what is told is what a host that goes on running would do.
+fn cache_line(cache: &Cache) -> String {
+    let Cache { state, scope, key, until, lifetime } = cache;
+    let text = |option: &Option<String>| option.clone().unwrap_or_default();
+    let kept = format!("for {}, until {}", text(lifetime), text(until));
+    let under = key.as_ref().map(|key| format!(" under {key}")).unwrap_or_default();
+    match state {
+        CacheState::Hit => format!("used: the answer is kept per {scope}{under} {kept}"),
+        CacheState::Stored => {
+            format!("was empty; the answer is now kept per {scope}{under} {kept}")
+        }
+        CacheState::NotKept => {
+            format!("was empty, and stays so: the answer (per {scope}) may not be kept")
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `keyfob get`.
+
+use clap::{Args, ValueEnum};
+use keyfob_api::ImageRef;
+use keyfob_host::{Credential, DockerConfig, MissingPlugins};
+use serde::Serialize;
+
+use crate::{Outcome, Verdict, host_args::SourceArgs, lookup::Found, match_images::shown};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 there are credentials, 1 every provider that matches failed, 2 the image or the \
+                  configuration is wrong, 3 there are no credentials, 4 the answer could not be written, 130 it was \
+                  stopped by a signal."
+)]
+pub(crate) struct GetArgs {
+    /// An image as in a pod: `nginx`, `registry.example:5000/team/app:v1`.
+    image: String,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: GetOutput,
+    /// Print passwords; without it they are `***`.
+    #[arg(long)]
+    show_secrets: bool,
+    #[command(flatten)]
+    sources: SourceArgs,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum GetOutput {
+    /// For people, in the order in which the credentials are tried.
+    #[default]
+    Table,
+    /// For programs: `{"image","credentials":[{"provider","key","username","password"}],"errors":[{"provider","error"}]}`.
+    Json,
+    /// A docker `config.json`, always with its secrets, since it is of no use without. The first credential of each key.
+    Docker,
+}
+
+pub(crate) fn run(args: &GetArgs) -> Outcome {
+    let image = match ImageRef::parse(&args.image) {
+        Ok(image) => image,
+        Err(error) => return Outcome::wrong_input(&error),
+    };
+    let found = match args.sources.open(MissingPlugins::Refuse) {
+        Ok(sources) => sources.find(&image),
+        Err(error) => return error.into(),
+    };
+    match found {
+        Ok(found) => args.print(&found),
+        Err(failure) => failure.into(),
+    }
+}
+
+impl GetArgs {
+    fn print(&self, found: &Found) -> Outcome {
+        let answer = Answer::new(self, found);
+        let stdout = match self.output {
+            GetOutput::Table => answer.table(),
+            GetOutput::Json => serde_json::to_string(&answer).unwrap_or_default() + "\n",
+            GetOutput::Docker => {
+                DockerConfig::of(&found.credentials).encode().expose().clone() + "\n"
+            }
+        };
+        let verdict = found.verdict();
+        let stderr = match self.output {
+            GetOutput::Json => String::new(),
+            GetOutput::Table | GetOutput::Docker => answer.complaints(verdict),
+        };
+        Outcome { stdout, stderr, verdict }
+    }
+}
+
+/// The documented answer.
+#[derive(Serialize)]
+struct Answer<'a> {
+    image: &'a str,
+    credentials: Vec<Login<'a>>,
+    errors: Vec<Failure<'a>>,
+}
+
+#[derive(Serialize)]
+struct Login<'a> {
+    provider: String,
+    key: String,
+    username: &'a str,
+    password: &'a str,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    provider: &'a str,
+    error: String,
+}
+
+impl<'a> Answer<'a> {
+    fn new(args: &'a GetArgs, found: &'a Found) -> Self {
+        let login = |credential: &'a Credential| Login {
+            provider: credential.source().to_string(),
+            key: credential.key().to_string(),
+            username: credential.username(),
+            password: if args.show_secrets { credential.password().expose() } else { "***" },
+        };
+        let failure = |(provider, error)| Failure { provider, error };
+        Self {
+            image: &args.image,
+            credentials: found.credentials.iter().map(login).collect(),
+            errors: found.errors().map(failure).collect(),
+        }
+    }
+
+    /// Nothing at all if there are no credentials.
+    fn table(&self) -> String {
+        const TITLES: [&str; 5] = ["ORDER", "PROVIDER", "KEY", "USERNAME", "PASSWORD"];
+        if self.credentials.is_empty() {
+            return String::new();
+        }
+        let mut rows = vec![TITLES.map(str::to_owned)];
+        for (index, login) in self.credentials.iter().enumerate() {
+            let order = (index + 1).to_string();
+            let [provider, key] = [&login.provider, &login.key].map(|text| shown(text).into());
+            rows.push([
+                order,
+                provider,
+                key,
+                shown(login.username).into(),
+                shown(login.password).into(),
+            ]);
+        }
+        aligned(&rows)
+    }
+
+    /// For people: who failed, and that there is nothing.
+    fn complaints(&self, verdict: Verdict) -> String {
+        let failed = |failure: &Failure<'_>| {
+            format!("keyfob: provider {} failed: {}\n", failure.provider, failure.error)
+        };
+        let nothing = match verdict {
+            Verdict::Yes => None,
+            _ => Some(format!(
+                "keyfob: no credentials for {}; \"keyfob explain\" with the same flags says why\n",
+                shown(self.image)
+            )),
+        };
+        self.errors.iter().map(failed).chain(nothing).collect()
+    }
+}
+
+/// Columns two spaces apart; nothing behind the last.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let line = |row: &[String; N]| {
+        let cells = row.iter().enumerate();
+        let padded = cells.map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
+        let line = padded.collect::<Vec<_>>().join("  ");
+        line.trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}

@@ -1,0 +1,164 @@
+//! What there is to say about a configuration, for people and for programs.
+
+use std::fmt::Write as _;
+
+use keyfob_api::document::Position;
+use keyfob_host::{ConfigError, Place, Warning};
+use serde::Serialize;
+
+use crate::cli::Output;
+
+/// Everything about one configuration or answer.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) valid: bool,
+    hash: String,
+    /// The kubelet's own text; empty if it has nothing to say.
+    aggregate: String,
+    errors: Vec<Trouble>,
+    pub(super) warnings: Vec<Trouble>,
+    /// What was judged.
+    #[serde(skip)]
+    what: String,
+}
+
+/// An error or a warning.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Trouble {
+    path: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    kind: String,
+    message: String,
+    help: String,
+    file: String,
+    line: Option<usize>,
+    column: Option<usize>,
+    /// Whether a kubelet would not start with this; errors always mean so.
+    #[serde(rename = "kubeletRefuses", skip_serializing_if = "std::ops::Not::not")]
+    kubelet_refuses: bool,
+}
+
+impl Report {
+    pub(super) fn new(what: String, hash: String) -> Self {
+        let (aggregate, errors, warnings) = Default::default();
+        Self { valid: true, hash, aggregate, errors, warnings, what }
+    }
+
+    /// Says what is wrong. As upstream, there is no hash then.
+    pub(super) fn refuse(&mut self, aggregate: String, errors: impl Iterator<Item = Trouble>) {
+        self.valid = false;
+        self.hash.clear();
+        self.aggregate = aggregate;
+        self.errors.extend(errors);
+    }
+
+    pub(super) fn print(&self, output: Output) -> String {
+        match output {
+            Output::Json => serde_json::to_string(self).unwrap_or_default() + "\n",
+            Output::Table => self.table(),
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut errors: Vec<&Trouble> = self.errors.iter().collect();
+        errors.sort_by_key(|error| (error.line, error.column));
+        errors.sort_by_key(|error| &error.file);
+        let errors = errors.into_iter().map(|error| error.lines("error"));
+        let warnings = self.warnings.iter().map(|warning| warning.lines("warning"));
+        let text: String = errors.chain(warnings).collect();
+        let count = |many: usize, what: &str| {
+            let plural = if many == 1 { "" } else { "s" };
+            format!("{many} {what}{plural}")
+        };
+        let warnings = match self.warnings.len() {
+            0 => String::new(),
+            many => format!(", {}", count(many, "warning")),
+        };
+        if !self.valid {
+            return format!("{text}not valid: {}{warnings}\n", count(self.errors.len(), "error"));
+        }
+        let hash = if self.hash.is_empty() { String::new() } else { format!(", {}", self.hash) };
+        format!("{text}valid: {}{warnings}{hash}\n", self.what)
+    }
+}
+
+impl Trouble {
+    pub(super) fn new(file: &str, kind: &str, message: String, help: &str) -> Self {
+        let (file, kind, help) = (file.to_owned(), kind.to_owned(), help.to_owned());
+        Self { kind, message, help, file, ..Self::default() }
+    }
+
+    pub(super) fn unknown_gate(gate: &str) -> Self {
+        let message = format!("the feature gate {gate} decides nothing here");
+        Self::new("", "", message, "nothing, unless its name is misspelt")
+    }
+
+    pub(super) fn proposed_gate(gate: &str) -> Self {
+        let message = format!("{gate} is KEP-4412's name for the feature gate");
+        let help = "write KubeletServiceAccountTokenForCredentialProviders";
+        Self { kubelet_refuses: true, ..Self::new("", "", message, help) }
+    }
+
+    fn at(self, place: Option<&Place>) -> Self {
+        let file = place.map(|place| place.file.to_string()).unwrap_or_default();
+        Self { file, ..self }.on(place.and_then(|place| place.at))
+    }
+
+    /// At this position of its file.
+    pub(super) fn on(self, at: Option<Position>) -> Self {
+        Self { line: at.map(|at| at.line), column: at.map(|at| at.column), ..self }
+    }
+
+    /// `FILE:LINE:COLUMN: error: what`, and below it what to do.
+    fn lines(&self, sort: &str) -> String {
+        let mut place = self.file.clone();
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            write!(place, ":{line}:{column}").unwrap_or_default();
+        }
+        let place = if place.is_empty() { place } else { place + ": " };
+        let mut text = format!("{}{sort}: {}\n", shown(&place), shown(&self.message));
+        if self.kubelet_refuses {
+            text += "    a kubelet would not start with this\n";
+        }
+        if !self.help.is_empty() && !self.message.contains(&self.help) {
+            writeln!(text, "    help: {}", shown(&self.help)).unwrap_or_default();
+        }
+        text
+    }
+}
+
+impl From<&ConfigError> for Trouble {
+    fn from(error: &ConfigError) -> Self {
+        let help = error.help.as_deref().unwrap_or_default();
+        let trouble = Self::new("", &error.kind.to_string(), error.message.clone(), help);
+        Self { path: error.path.clone(), ..trouble }.at(error.place.as_ref())
+    }
+}
+
+impl From<&Warning> for Trouble {
+    fn from(warning: &Warning) -> Self {
+        let path = match warning.path.as_str() {
+            "" => String::new(),
+            path => format!("providers.{path}"),
+        };
+        let trouble = Self::new("", "", warning.message.clone(), &warning.help);
+        let trouble = Self { path, kubelet_refuses: warning.kubelet_refuses, ..trouble };
+        trouble.at(warning.place.as_ref())
+    }
+}
+
+/// A text of a file could steer the terminal or forge lines: control characters are spelled out.
+fn shown(text: &str) -> String {
+    let spelled = |c: char| c.is_control() && c != '\n';
+    let mut out = String::new();
+    for c in text.chars() {
+        if spelled(c) {
+            out.extend(c.escape_default());
+        } else if c == '\n' {
+            out += "\n    ";
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}

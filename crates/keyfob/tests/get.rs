@@ -1,0 +1,342 @@
+//! `keyfob get` as its users see it, with real plugin processes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
+
+#[path = "support/node.rs"]
+mod node;
+
+use std::{
+    fs,
+    process::{Output, Stdio},
+};
+
+use keyfob_testkit::LeakCheck;
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
+use node::{Node, Said, keyfob, program};
+use serde_json::json;
+
+const IMAGE: &str = "r.example/team/app:v1";
+const FAILING: &str = "cat >/dev/null\necho \"no $PLUGIN_TOKEN\" >&2\nexit 3\n";
+
+/// One that answers, beside one that fails.
+fn node() -> Node {
+    let logins = [["r.example", "ada", "hunter2-ada"], ["*.example", "bob", "hunter2-bob"]];
+    Node::new().answering("good", &["r.example"], &logins).with("bad", &["*.example"], FAILING)
+}
+
+fn get(node: &Node, args: &[&str]) -> Said {
+    node.run("get", args)
+}
+
+fn error_of_bad(node: &Node) -> String {
+    let plugin = node.path("plugins/bad");
+    format!("{} failed: exit code 3; it said: no [redacted]", plugin.display())
+}
+
+#[test]
+fn json_is_exactly_the_documented_object() {
+    let node = node();
+
+    let said = get(&node, &[IMAGE, "-o", "json"]);
+
+    let error = serde_json::to_string(&error_of_bad(&node)).unwrap();
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    assert_eq!(
+        said.stdout,
+        [
+            r#"{"image":"r.example/team/app:v1","credentials":["#,
+            r#"{"provider":"good","key":"r.example","username":"ada","password":"***"},"#,
+            r#"{"provider":"good","key":"*.example","username":"bob","password":"***"}],"#,
+            &format!(r#""errors":[{{"provider":"bad","error":{error}}}]}}"#),
+            "\n"
+        ]
+        .concat()
+    );
+}
+
+#[test]
+fn a_table_hides_passwords_and_errors_are_told_on_stderr() {
+    let node = node();
+
+    let said = get(&node, &[IMAGE]);
+
+    assert_eq!(said.code, 0);
+    assert_eq!(
+        said.stdout,
+        "ORDER  PROVIDER  KEY        USERNAME  PASSWORD\n\
+         1      good      r.example  ada       ***\n\
+         2      good      *.example  bob       ***\n"
+    );
+    assert_eq!(said.stderr, format!("keyfob: provider bad failed: {}\n", error_of_bad(&node)));
+}
+
+#[test]
+fn passwords_are_shown_when_asked_for() {
+    let node = node();
+    let shown = get(&node, &[IMAGE, "--show-secrets", "-o", "json"]).json();
+    assert_eq!(shown["credentials"][0]["password"], "hunter2-ada");
+    assert!(get(&node, &[IMAGE, "--show-secrets"]).stdout.contains("ada       hunter2-ada\n"));
+}
+
+#[test]
+fn docker_gets_a_configuration_with_the_first_credential_of_each_key() {
+    let node = Node::new()
+        .answering("one", &["r.example"], &[["r.example", "ada", "pass"]])
+        .answering("two", &["r.example"], &[["r.example", "bob", "x"], ["*.example", "eve", "y"]]);
+
+    let said = get(&node, &[IMAGE, "-o", "docker"]);
+
+    assert_eq!(said.code, 0);
+    let login = |username: &str, password: &str, auth: &str| json!({"username": username, "password": password, "auth": auth});
+    let expected = json!({"auths": {
+        "*.example": login("eve", "y", "ZXZlOnk="),
+        "r.example": login("ada", "pass", "YWRhOnBhc3M="),
+    }});
+    assert_eq!(said.json(), expected);
+    let nothing = get(&node, &["x.example/app", "-o", "docker"]);
+    assert_eq!((nothing.code, nothing.json()), (3, json!({"auths": {}})));
+}
+
+#[test]
+fn sources_come_in_a_kubelets_order() {
+    let node = Node::new().answering("plugin", &["r.example"], &[["r.example", "p", "x"]]);
+    let docker = |user: &str| {
+        json!({"auths": {"r.example": {"username": user, "password": "x"}}}).to_string()
+    };
+    let first = node.file("first.json", &docker("s1"));
+    let second = node.file("second.json", &docker("s2"));
+    let config = node.file("docker.json", &docker("d"));
+    let files =
+        ["--docker-config", &config, "--pull-secret", &first, "--pull-secret", &second, IMAGE];
+
+    let rows = get(&node, &[&files[..], &["-o", "json"]].concat()).json();
+
+    let order: Vec<_> = rows["credentials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["provider"].as_str().unwrap(), row["username"].as_str().unwrap()))
+        .collect();
+    let [first, second] = [&first, &second].map(|path| format!("pull-secret:{path}"));
+    let config = format!("docker-config:{config}");
+    assert_eq!(order, [(&*first, "s1"), (&*second, "s2"), (&*config, "d"), ("plugin", "p")]);
+
+    // They are enough without providers.
+    assert_eq!(keyfob(&[&["get"], &files[..]].concat()).code, 0);
+}
+
+#[test]
+fn a_secret_as_kubectl_prints_it_is_a_pull_secret() {
+    let node = Node::new();
+    let auths = r#"{"auths":{"r.example":{"username":"ada","password":"hunter2"}}}"#;
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/dockerconfigjson",
+        "metadata": {"name": "regcred", "namespace": "team"},
+        "stringData": {".dockerconfigjson": auths},
+    });
+    let file = node.file("secret.yaml", &secret.to_string());
+
+    let said = keyfob(&["get", IMAGE, "--pull-secret", &file, "-o", "json"]);
+
+    assert_eq!(said.json()["credentials"][0]["provider"], "pull-secret:regcred", "{}", said.stderr);
+}
+
+#[test]
+fn without_credentials_the_code_is_3() {
+    let node = Node::new()
+        .answering("other", &["r.example"], &[["x.example", "ada", "hunter2"]])
+        .with("bad", &["*.example"], FAILING);
+
+    let unmatched = get(&node, &["y.io/app", "-o", "json"]);
+    assert_eq!(unmatched.code, 3);
+    assert_eq!(unmatched.stdout, "{\"image\":\"y.io/app\",\"credentials\":[],\"errors\":[]}\n");
+    let table = get(&node, &["y.io/app"]);
+    assert_eq!((table.code, table.stdout.as_str()), (3, ""));
+    assert!(table.stderr.contains("no credentials for y.io/app"), "{}", table.stderr);
+    assert_eq!(get(&node, &[IMAGE]).code, 3, "one failed, another answered for others");
+}
+
+#[test]
+fn if_every_provider_that_matches_failed_the_code_is_1() {
+    let node = Node::new().with("bad", &["*.example"], FAILING);
+    assert_eq!(get(&node, &[IMAGE]).code, 1);
+
+    let docker = json!({"auths": {"r.example": {"username": "d"}}}).to_string();
+    let docker = node.file("docker.json", &docker);
+    assert_eq!(get(&node, &[IMAGE, "--docker-config", &docker]).code, 0);
+}
+
+#[test]
+fn wrong_input_exits_with_2_and_says_what_is_wrong() {
+    let node = node();
+    let wrong = |said: Said, expected: &str| {
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{expected}");
+        assert!(said.stderr.contains(expected), "{expected} in {}", said.stderr);
+    };
+    let bin_dir = node.path("plugins");
+    let bin_dir = bin_dir.to_str().unwrap();
+    let config = node.file("broken.yaml", "kind: CredentialProviderConfig\n");
+
+    wrong(get(&node, &["r.example/App"]), "App");
+    wrong(get(&node, &[IMAGE, "--timeout", "30"]), "missing unit in duration");
+    wrong(get(&node, &[IMAGE, "--timeout", "0s"]), "a plugin needs some time");
+    wrong(get(&node, &[IMAGE, "--feature-gates", "A=maybe"]), "A");
+    wrong(get(&node, &[IMAGE, "--pull-secret", "/no/such/file"]), "/no/such/file");
+    wrong(get(&node, &[IMAGE, "--docker-config", "/no/such/file"]), "/no/such/file");
+    wrong(keyfob(&["get", IMAGE]), "give --config and --bin-dir");
+    wrong(keyfob(&["get", IMAGE, "--bin-dir", bin_dir]), "--bin-dir needs --config");
+    wrong(keyfob(&["get", IMAGE, "--config", &config]), "--config needs --bin-dir");
+    let broken = ["get", IMAGE, "--config", &config, "--bin-dir", bin_dir];
+    wrong(keyfob(&broken), "a kubelet would not start");
+    wrong(keyfob(&broken), "broken.yaml");
+    let unversioned = Node::new()
+        .answering("good", &["r.example"], &[["r.example", "ada", "hunter2"]])
+        .having("apiVersion", json!("v9"))
+        .having("matchImages", json!([]));
+    wrong(get(&unversioned, &[IMAGE]), "config.json:1:");
+    wrong(get(&unversioned, &[IMAGE]), "providers.matchImages: Required value");
+}
+
+#[test]
+fn a_plugin_that_is_not_there_is_a_wrong_configuration() {
+    let node = node();
+    fs::remove_file(node.path("plugins/good")).unwrap();
+
+    let said = get(&node, &[IMAGE]);
+
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(said.stderr.contains("plugins/good"), "{}", said.stderr);
+    assert!(said.stderr.contains("a kubelet would not start"), "{}", said.stderr);
+}
+
+#[test]
+fn a_kubelets_flags_are_understood() {
+    let node = node();
+    let (config, plugins) = (node.config(), node.path("plugins"));
+    let flags = [
+        "--image-credential-provider-config",
+        &config,
+        "--image-credential-provider-bin-dir",
+        plugins.to_str().unwrap(),
+        "--feature-gates",
+        "KubeletServiceAccountTokenForCredentialProviders=true,SomethingElse=false",
+    ];
+
+    let said = keyfob(&[&["get", IMAGE], &flags[..]].concat());
+
+    assert_eq!(said.code, 0, "{}", said.stderr);
+}
+
+#[test]
+fn a_plugin_that_hangs_is_killed_in_time() {
+    let node = Node::new().with("stuck", &["r.example"], "while :; do sleep 600; done\n");
+
+    let said = get(&node, &[IMAGE, "--timeout", "200ms", "-o", "json"]);
+
+    assert_eq!(said.code, 1);
+    let error = said.json()["errors"][0]["error"].as_str().unwrap().to_owned();
+    assert!(error.ends_with("stuck was killed after 0.2 s without an answer"), "{error}");
+}
+
+#[test]
+fn whoever_stops_the_command_stops_its_plugins() {
+    let node = Node::new();
+    let pid = node.path("pid").display().to_string();
+    let script = format!("echo $$ >{pid}.new; mv {pid}.new {pid}; while :; do sleep 600; done\n");
+    let node = node.with("stuck", &["r.example"], &script);
+    for number in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut command = program();
+        command.args(["get", IMAGE, "--config", &node.config(), "--bin-dir"]);
+        let started = command.arg(node.path("plugins")).stderr(Stdio::piped()).spawn().unwrap();
+        let plugin = until(|| fs::read_to_string(&pid).ok()?.trim().parse().ok());
+        fs::remove_file(&pid).unwrap();
+
+        signal::kill(Pid::from_raw(i32::try_from(started.id()).unwrap()), number).unwrap();
+
+        let said = Said::from(started.wait_with_output().unwrap());
+        assert_eq!(said.code, 130, "{}", said.stderr);
+        assert_eq!(said.stderr, "keyfob: stopped; the plugins that ran were killed\n");
+        until(|| signal::kill(Pid::from_raw(plugin), None).err());
+    }
+}
+
+/// Waits for something that takes a moment.
+#[expect(clippy::disallowed_methods, reason = "another process cannot be told to use our clock")]
+fn until<T>(mut happened: impl FnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(it) = happened() {
+            return it;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn no_secret_is_shown_unless_it_is_asked_for() {
+    let node = node();
+    let docker = json!({"auths": {"r.example": {"auth": "ZDpodW50ZXIyLWRvY2tlcg=="}}}).to_string();
+    let docker = node.file("docker.json", &docker);
+    let leaks = LeakCheck::new(["hunter2", "ZDpodW50ZXIyLWRvY2tlcg"]);
+    for output in ["table", "json"] {
+        for logs in [&[][..], &["-vvv"], &["-vvv", "--log-format", "json"]] {
+            for files in [&["--docker-config", &docker][..], &["--pull-secret", &docker]] {
+                let said = get(&node, &[&[IMAGE, "-o", output], logs, files].concat());
+                assert_eq!(said.code, 0);
+                assert_eq!(said.stderr.contains("asking the plugin"), !logs.is_empty());
+                leaks.text("stdout", &said.stdout).text("stderr", &said.stderr);
+            }
+        }
+    }
+    let shown = get(&node, &[IMAGE, "-vvv", "-o", "docker"]);
+    assert!(shown.stdout.contains("hunter2-ada"));
+    leaks.text("stderr", &shown.stderr);
+}
+
+#[test]
+fn logs_are_lines_of_json_on_stderr_when_asked_for() {
+    let said = get(&node(), &[IMAGE, "-o", "json", "-vv", "--log-format", "json"]);
+
+    let lines: Vec<serde_json::Value> =
+        said.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let is_warning = |line: &&serde_json::Value| line["level"] == "WARN";
+    let warning = lines.iter().find(is_warning).unwrap();
+    assert_eq!(warning["fields"]["provider"], "bad");
+}
+
+#[test]
+fn an_answer_cannot_forge_a_line_of_the_table() {
+    let node = Node::new().answering("good", &["r.example"], &[["r.example", "a\nb \u{1b}", "x"]]);
+
+    let said = get(&node, &[IMAGE]);
+
+    assert_eq!(said.stdout.lines().count(), 2, "{:?}", said.stdout);
+    assert!(!said.stdout.contains('\u{1b}'), "{:?}", said.stdout);
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_told_from_one_that_nobody_reads() {
+    let node = node();
+    let (config, plugins) = (node.config(), node.path("plugins"));
+    let run = |stdout: Stdio| -> Output {
+        let mut command = program();
+        command.args(["get", IMAGE, "--config"]).arg(&config).arg("--bin-dir").arg(&plugins);
+        command.stdout(stdout).output().unwrap()
+    };
+
+    let full = run(fs::File::create("/dev/full").unwrap().into());
+    assert_eq!(full.status.code(), Some(4));
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(run(writer.into()).status.code(), Some(0));
+}
+
+#[test]
+fn help_tells_the_exit_codes() {
+    let help = keyfob(&["get", "--help"]).stdout;
+    assert!(help.contains("Exit codes: 0 there are credentials"), "{help}");
+}

@@ -1,0 +1,267 @@
+//! `keyfob validate` as its users see it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+/// Exit code, stdout and stderr.
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn validate(args: &[&str], folder: &Path) -> (i32, String, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_keyfob"));
+    let output = command.arg("validate").args(args).current_dir(folder).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn with(content: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("c.yaml"), content).unwrap();
+    folder
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../keyfob-host/tests/fixtures")
+}
+
+const GOOD: &str = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- name: p\n  \
+                    matchImages: [r.io]\n  defaultCacheDuration: 1m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n";
+
+#[test]
+fn a_good_configuration_exits_with_0_and_its_hash() {
+    let folder = with(GOOD);
+
+    let (code, stdout, stderr) = validate(&["c.yaml"], folder.path());
+
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.starts_with("valid: 1 provider, sha256:"), "{stdout}");
+    for flag in ["--config", "--image-credential-provider-config"] {
+        assert_eq!(validate(&[flag, "c.yaml"], folder.path()).1, stdout);
+    }
+}
+
+#[test]
+fn every_error_is_told_at_once_with_its_place_and_what_to_do() {
+    let text = GOOD.replace("name: p", "name: a/b").replace("r.io", "r.io, 'r.io:x'");
+
+    let (code, stdout, stderr) = validate(&["c.yaml"], with(&text).path());
+
+    assert_eq!((code, stderr.as_str()), (1, ""));
+    assert_eq!(
+        stdout,
+        "c.yaml:4:9: error: providers.name: Invalid value: \"a/b\": provider name cannot contain '/'\n    \
+         help: write the name of the plugin's file in the plugin directory, without its path\n\
+         c.yaml:5:23: error: providers.matchImages: Invalid value: \"r.io:x\": match image is invalid: parse \"https://r.io:x\": \
+         invalid port \":x\" after host\n    \
+         help: write host, optional port and optional path, as in \"*.example.com:5000/team\"; `*` stands for (part of) one label \
+         of the host and for nothing in port or path\n\
+         not valid: 2 errors\n"
+    );
+}
+
+#[test]
+fn unknown_fields_are_told_in_the_order_of_the_file() {
+    let text = GOOD.replace("matchImages", "matchImage") + "  cacheKeyType: Image\n";
+
+    let (code, stdout, _) = validate(&["c.yaml"], with(&text).path());
+
+    assert_eq!(code, 1);
+    assert_eq!(
+        stdout,
+        "c.yaml:5:3: error: unknown field \"providers[0].matchImage\"\n    help: did you mean `matchImages`?\n\
+         c.yaml:8:3: error: unknown field \"providers[0].cacheKeyType\"\n    help: cacheKeyType belongs into the plugin's \
+         answer; here there is only defaultCacheDuration, for answers that say nothing\nnot valid: 2 errors\n"
+    );
+}
+
+#[test]
+fn json_has_the_kubelets_own_text_and_no_hash_beside_errors() {
+    let folder = with(&GOOD.replace("1m", "-1m"));
+
+    let (code, stdout, _) = validate(&["-o", "json", "c.yaml"], folder.path());
+
+    let text = "providers.defaultCacheDuration: Invalid value: \"-1m0s\": must be greater than or equal to 0";
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(code, 1);
+    assert_eq!(
+        report,
+        json!({
+            "valid": false,
+            "hash": "",
+            "aggregate": text,
+            "errors": [{
+                "path": "providers.defaultCacheDuration",
+                "kind": "Invalid",
+                "message": text,
+                "help": "\"0s\" means that answers are not kept",
+                "file": "c.yaml",
+                "line": 6,
+                "column": 25,
+            }],
+            "warnings": [],
+        })
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_valid_either() {
+    let folder = with(&GOOD.replace("kind: ", "#"));
+
+    let (code, stdout, _) = validate(&["-o", "json", "c.yaml"], folder.path());
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let whole = report["aggregate"].as_str().unwrap();
+    assert_eq!((code, &report["hash"]), (1, &json!("")));
+    assert!(
+        whole.starts_with("error decoding config \"c.yaml\": Object 'Kind' is missing in 'api"),
+        "{whole}"
+    );
+
+    let (code, stdout, _) = validate(&["nothing.yaml"], folder.path());
+    assert_eq!(code, 1);
+    let said = "nothing.yaml: error: unable to access path \"nothing.yaml\": stat nothing.yaml: no such file or directory\n";
+    assert!(stdout.starts_with(said), "{stdout}");
+}
+
+#[test]
+fn people_are_not_shown_the_whole_file() {
+    let text = GOOD.replace("kind: ", "#") + "  env: [{name: TOKEN, value: hunter2}]\n";
+
+    let (_, stdout, stderr) = validate(&["c.yaml"], with(&text).path());
+
+    assert!(stdout.starts_with("c.yaml: error: Object 'Kind' is missing\n"), "{stdout}");
+    assert!(!format!("{stdout}{stderr}").contains("hunter2"));
+}
+
+#[test]
+fn a_text_of_the_file_cannot_steer_the_terminal() {
+    let text = GOOD.replace("kubelet.config.k8s.io/v1\nkind", "\"a/b/\\e[2J\"\nkind");
+
+    let (_, stdout, _) = validate(&["c.yaml"], with(&text).path());
+
+    assert!(stdout.contains("a/b/\\u{1b}[2J") && !stdout.contains('\u{1b}'), "{stdout:?}");
+}
+
+#[test]
+fn gates_decide_and_unknown_ones_are_told() {
+    let tokens = "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n";
+    let folder = with(&format!("{GOOD}{tokens}"));
+    let gates = |gates: &str| validate(&["c.yaml", "--feature-gates", gates], folder.path());
+
+    assert_eq!(validate(&["c.yaml"], folder.path()).0, 0);
+    let (code, stdout, _) = gates("KubeletServiceAccountTokenForCredentialProviders=false");
+    assert_eq!(code, 1);
+    assert!(
+        stdout.contains("c.yaml:8:20: error: providers.tokenAttributes: Forbidden: "),
+        "{stdout}"
+    );
+    let (code, stdout, _) = gates("NodeSwap=true");
+    assert_eq!(code, 0);
+    assert!(
+        stdout.starts_with("warning: the feature gate NodeSwap decides nothing here\n"),
+        "{stdout}"
+    );
+    let (code, stdout, _) = gates("ServiceAccountTokenForKubeletCredentialProviders=false");
+    assert_eq!(code, 1);
+    assert!(
+        stdout.contains("warning: ServiceAccountTokenForKubeletCredentialProviders is KEP-4412's"),
+        "{stdout}"
+    );
+    assert_eq!(gates("NodeSwap").0, 2);
+}
+
+#[test]
+fn a_missing_plugin_is_a_warning_that_names_the_path() {
+    let folder = with(GOOD);
+    fs::create_dir(folder.path().join("bin")).unwrap();
+
+    for flag in ["--bin-dir", "--image-credential-provider-bin-dir"] {
+        let (code, stdout, _) = validate(&["c.yaml", flag, "bin"], folder.path());
+        assert_eq!(code, 0);
+        let said = "c.yaml:4:9: warning: no plugin at bin/p: install it there or correct its name\n    a kubelet would not start with this\n";
+        assert!(stdout.starts_with(said), "{stdout}");
+    }
+}
+
+#[test]
+fn migrate_prints_todays_form_and_talks_on_stderr() {
+    let (code, stdout, stderr) = validate(&["--migrate", "first-kep.yaml"], &fixtures());
+
+    assert_eq!(code, 0);
+    assert!(stdout.starts_with("apiVersion: kubelet.config.k8s.io/v1\nkind: "), "{stdout}");
+    assert!(
+        stderr.starts_with("first-kep.yaml: warning: this is the first proposal's"),
+        "{stderr}"
+    );
+    let (code, again, stderr) = validate(&["c.yaml"], with(&stdout).path());
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(again.contains("warning: a default of zero"), "{again}");
+}
+
+#[test]
+fn the_announcements_answers_are_wrong_in_two_ways() {
+    for (name, field) in [("duration", "cacheDuration"), ("key-type", "cacheKeyType")] {
+        let file = format!("announcement-answer-{name}.json");
+        let (code, stdout, _) = validate(&[&file], &fixtures());
+
+        assert_eq!(code, 1);
+        let version = format!(
+            "{file}: error: apiVersion from credential plugin response did not match expected"
+        );
+        assert!(stdout.starts_with(&version), "{stdout}");
+        let place = format!("{file}:5:");
+        assert!(
+            stdout.contains(&place)
+                && stdout.contains(&format!("error: {field} stands inside auth")),
+            "{stdout}"
+        );
+        assert!(
+            stdout.contains("move it out of auth; the announcement of Kubernetes 1.26"),
+            "{stdout}"
+        );
+        assert!(!stdout.contains("token12345"), "{stdout}");
+    }
+}
+
+#[test]
+fn a_good_answer_is_valid() {
+    let answer = json!({
+        "kind": "CredentialProviderResponse",
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1beta1",
+        "cacheKeyType": "Image",
+        "auth": {"r.io": {"username": "u", "password": "p"}},
+    });
+
+    let (code, stdout, _) = validate(&["c.yaml"], with(&answer.to_string()).path());
+
+    assert_eq!((code, stdout.as_str()), (0, "valid: a plugin's answer\n"));
+}
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.yaml");
+    #[expect(clippy::disallowed_methods, reason = "nothing else here makes a pipe")]
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+
+    for path in ["pipe.yaml", "."] {
+        let (code, stdout, _) = validate(&[path], folder.path());
+        assert_eq!(code, 1);
+        assert!(
+            stdout.contains("unable to read file \"pipe.yaml\": not a regular file"),
+            "{stdout}"
+        );
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let folder = with(GOOD);
+    for args in [&[][..], &["c.yaml", "--config", "c.yaml"], &["c.yaml", "--migrate", "-o", "json"]]
+    {
+        assert_eq!(validate(args, folder.path()).0, 2, "{args:?}");
+    }
+}
