@@ -15,7 +15,6 @@ mod text;
 use clap::Args;
 use keyfob_api::{ImageError, ImageRef};
 use keyfob_exec::{Clock as _, SystemClock};
-use keyfob_host::MissingPlugins;
 
 use crate::{Outcome, cli::Output, host_args::SourceArgs};
 
@@ -41,7 +40,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Outcome {
         Ok(image) => image,
         Err(error) => return unnameable(&error),
     };
-    let sources = match args.sources.open(MissingPlugins::FailWhenAsked) {
+    let sources = match args.sources.open() {
         Ok(sources) => sources,
         Err(error) => return error.into(),
     };

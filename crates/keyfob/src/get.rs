@@ -2,10 +2,15 @@
 
 use clap::{Args, ValueEnum};
 use keyfob_api::ImageRef;
-use keyfob_host::{Credential, DockerConfig, MissingPlugins};
+use keyfob_host::{Credential, DockerConfig};
 use serde::Serialize;
 
-use crate::{Outcome, Verdict, host_args::SourceArgs, lookup::Found, match_images::shown};
+use crate::{
+    Outcome, Verdict,
+    host_args::SourceArgs,
+    lookup::{Found, Providers},
+    match_images::shown,
+};
 
 #[derive(Debug, Args)]
 #[command(
@@ -42,14 +47,18 @@ pub(crate) fn run(args: &GetArgs) -> Outcome {
         Ok(image) => image,
         Err(error) => return Outcome::wrong_input(&error),
     };
-    let found = match args.sources.open(MissingPlugins::Refuse) {
-        Ok(sources) => sources.find(&image),
+    let sources = match args.sources.open() {
+        Ok(sources) => sources,
         Err(error) => return error.into(),
     };
-    match found {
+    let mut outcome = match sources.find(&image) {
         Ok(found) => args.print(&found),
         Err(failure) => failure.into(),
-    }
+    };
+    let missing = sources.providers.iter().flat_map(Providers::missing);
+    let line = |error| format!("keyfob: a kubelet would not start with this: {error}\n");
+    outcome.stderr.extend(missing.map(line));
+    outcome
 }
 
 impl GetArgs {

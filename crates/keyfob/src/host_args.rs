@@ -45,7 +45,7 @@ pub(crate) struct SourceArgs {
 
 impl SourceArgs {
     /// Opens everything that the flags name, and starts logging.
-    pub(crate) fn open(&self, missing_plugins: MissingPlugins) -> Result<Sources, SetupError> {
+    pub(crate) fn open(&self) -> Result<Sources, SetupError> {
         self.logs.start();
         if self.names_nothing() {
             return Err(SetupError::NothingGiven);
@@ -53,7 +53,7 @@ impl SourceArgs {
         Ok(Sources {
             secrets: self.secrets()?,
             docker_config: self.docker_config()?,
-            providers: self.providers(missing_plugins)?,
+            providers: self.providers()?,
         })
     }
 
@@ -79,7 +79,8 @@ impl SourceArgs {
         Ok(NodeDockerConfig::file(path, Arc::new(SystemClock)).logins()?)
     }
 
-    fn providers(&self, missing_plugins: MissingPlugins) -> Result<Option<Providers>, SetupError> {
+    /// A plugin that is not there fails when it is asked, so that the others can be seen to work.
+    fn providers(&self) -> Result<Option<Providers>, SetupError> {
         let (path, plugins) = match (&self.host.config, &self.host.bin_dir) {
             (Some(config), Some(bin_dir)) => (config, bin_dir),
             (None, None) => return Ok(None),
@@ -88,7 +89,7 @@ impl SourceArgs {
         };
         let config = Config::read(path)?;
         let mut options = HostOptions::default();
-        options.missing_plugins = missing_plugins;
+        options.missing_plugins = MissingPlugins::FailWhenAsked;
         options.timeout = self.timeout.unwrap_or(options.timeout);
         let builder = Host::builder(config.clone(), plugins).gates(self.gates());
         let host = builder.options(options).build()?;
@@ -158,11 +159,6 @@ fn told(error: &SetupError) -> String {
     match error {
         SetupError::Read(read) => in_a_kubelet(read.errors()),
         SetupError::Build(BuildError::Invalid(invalid)) => in_a_kubelet(invalid.errors()),
-        SetupError::Build(BuildError::Plugins(problems)) => {
-            let line = |problem: &dyn std::error::Error| format!("keyfob: {problem}\n");
-            let lines: String = problems.iter().map(|problem| line(problem)).collect();
-            lines + "keyfob: a kubelet would not start with this configuration\n"
-        }
         SetupError::Build(error @ BuildError::PluginDirectory { .. }) => {
             format!("keyfob: {error}: correct --bin-dir; a kubelet would not start without it\n")
         }

@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use keyfob_api::ImageRef;
+use keyfob_exec::{LookupError, Program};
 use keyfob_host::{
     Answer, Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull, select,
 };
@@ -25,6 +26,14 @@ pub(crate) struct Providers {
     pub(crate) config: Config,
     pub(crate) plugins: PathBuf,
     pub(crate) host: Host,
+}
+
+impl Providers {
+    /// The plugins that are not there, or cannot be run: a kubelet would not start without them.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = LookupError> {
+        let providers = self.config.providers.iter();
+        providers.filter_map(|config| Program::in_directory(&self.plugins, &config.name).err())
+    }
 }
 
 /// What was found.

@@ -202,15 +202,16 @@ fn wrong_input_exits_with_2_and_says_what_is_wrong() {
 }
 
 #[test]
-fn a_plugin_that_is_not_there_is_a_wrong_configuration() {
-    let node = node();
+fn a_plugin_that_is_not_there_fails_alone_and_a_kubelets_view_is_told() {
+    let node = node().answering("other", &["r.example"], &[["r.example", "eve", "hunter2-eve"]]);
     fs::remove_file(node.path("plugins/good")).unwrap();
-
-    let said = get(&node, &[IMAGE]);
-
-    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    let said = get(&node, &[IMAGE, "-o", "json"]);
+    assert_eq!((said.code, said.json()["errors"][0]["provider"].as_str()), (0, Some("good")));
+    assert!(said.stderr.contains("a kubelet would not start with this: no plugin at"));
     assert!(said.stderr.contains("plugins/good"), "{}", said.stderr);
-    assert!(said.stderr.contains("a kubelet would not start"), "{}", said.stderr);
+
+    fs::remove_file(node.path("plugins/other")).unwrap();
+    assert_eq!(get(&node, &[IMAGE]).code, 1, "every provider that matches failed");
 }
 
 #[test]

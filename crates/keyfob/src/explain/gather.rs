@@ -8,7 +8,7 @@ use std::{
 use keyfob_api::{
     CacheKeyType, GoDuration, ImageRef, MatchPattern, MatchTarget, RegistryKey, Secret, Timestamp,
 };
-use keyfob_exec::{Program, RunError, SystemEnvironment, TrustPolicy, check_trust};
+use keyfob_exec::{RunError, SystemEnvironment, TrustPolicy, check_trust};
 use keyfob_host::{
     CachedAnswer, CallError, Chain, Credential, Logins, ProviderConfig, ProviderOutcome,
     ProviderReport, Pull,
@@ -253,12 +253,11 @@ impl Gatherer<'_> {
     /// What concerns no single provider that was asked.
     fn problems(&self, all: &Providers) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let missing = all.config.providers.iter().filter_map(|config| {
-            let error = Program::in_directory(&all.plugins, &config.name).err()?;
-            Some(Problem::new(
+        let missing = all.missing().map(|error| {
+            Problem::new(
                 format!("a kubelet would not start with this configuration: {error}"),
                 "install the plugin, or take its provider out of the configuration",
-            ))
+            )
         });
         problems.extend(missing);
         if self.found.reports.is_empty() {
