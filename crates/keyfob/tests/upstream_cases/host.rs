@@ -40,6 +40,7 @@ pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
         "TestExternalCredentialProviderKeyringLookupConcurrency",
         concurrency,
     ),
+    ("kubelet/keyring.json", "TestProvidersDockerKeyring", asked_for_every_lookup),
     ("kubelet/metrics.json", "plugin metrics", metrics),
     (
         "kubelet/derived_provider.json",
@@ -406,6 +407,18 @@ fn concurrency(_file: &Value, row: &Value) -> Result<(), String> {
         threads.collect::<Vec<_>>().into_iter().map(|each| each.join().unwrap()).collect();
     let count = usize::try_from(row["expected_each"]["count"].as_u64().unwrap()).unwrap();
     fact("each", &found.concat(), &vec![count; 50])
+}
+
+/// The keyring keeps nothing itself: a provider whose answers may not be kept is asked each time.
+fn asked_for_every_lookup(_file: &Value, row: &Value) -> Result<(), String> {
+    let mut stage = Stage::new();
+    let (host, runner) =
+        stage.host(&[provider("", &["*"])], |_| answer("Image", &json!("0s"), &json!({})));
+    let counts = row["lookups"].as_array().unwrap().iter().map(|image| {
+        ask(&host, image.as_str().unwrap());
+        runner.runs()
+    });
+    same(&json!(counts.collect::<Vec<_>>()), &row["expected_provider_calls_after_each"])
 }
 
 fn metrics(_file: &Value, row: &Value) -> Result<(), String> {
