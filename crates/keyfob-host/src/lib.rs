@@ -34,6 +34,7 @@ mod docker_config;
 mod failures;
 mod flight;
 mod gates;
+mod hexadecimal;
 mod host;
 mod index;
 mod logins;

@@ -13,6 +13,8 @@ use keyfob_api::{InvalidKey, JsonWriter, MatchTarget, RegistryKey, Secret};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::hexadecimal::hexadecimal;
+
 /// A user name and a password for a registry. `email` only docker configurations have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Login {
@@ -198,11 +200,6 @@ impl Credential {
         let Logins { first, rest, .. } = &*self.logins;
         self.index.checked_sub(1).and_then(|index| rest.get(index)).unwrap_or(first)
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The credentials for an image among what several sources gave, in the order in which to try them.

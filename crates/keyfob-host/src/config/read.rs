@@ -5,14 +5,12 @@
 
 use std::{
     collections::HashSet,
-    fmt::Write as _,
-    fs::{self, File},
-    io::{self, Read as _},
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use keyfob_api::Quoted;
+use keyfob_api::{Quoted, Secret};
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -21,6 +19,7 @@ use super::{
     go_files::{self, PathError, quoted},
     read_error::ReadError,
 };
+use crate::{bounded_file, hexadecimal::hexadecimal};
 
 /// More than any configuration needs, and not enough to fill the memory.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -30,7 +29,7 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let mut reader = Reader::default();
         for file in files(path)? {
-            reader.add(&file, &contents(&file)?)?;
+            reader.add(&file, contents(&file)?.expose())?;
         }
         reader.finish()
     }
@@ -66,10 +65,7 @@ impl Reader {
     }
 
     fn finish(self) -> Result<Config, ReadError> {
-        let mut hash = "sha256:".to_owned();
-        for byte in self.hash.finalize() {
-            write!(hash, "{byte:02x}").unwrap_or_default();
-        }
+        let hash = format!("sha256:{}", hexadecimal(&self.hash.finalize()));
         let (providers, origins) = self.providers.into_iter().unzip();
         let config = Config { providers, hash: Some(hash), origins };
         config.refuse_repeated_names()?;
@@ -155,27 +151,27 @@ fn has_right_ending(name: &str) -> bool {
     matches!(ending, Some("json" | "yaml" | "yml"))
 }
 
-fn contents(path: &Path) -> Result<Vec<u8>, ReadError> {
-    let refused = |operation, error: io::Error| {
-        let said = PathError { operation, path, error: &error };
-        ReadError::of_io(path, format!("unable to read file {}: {said}", quoted(path)), error)
-    };
-    let metadata = fs::metadata(path).map_err(|error| refused("open", error))?;
-    if metadata.is_dir() {
-        return Err(refused("read", io::Error::from(io::ErrorKind::IsADirectory)));
+fn contents(path: &Path) -> Result<Secret<Vec<u8>>, ReadError> {
+    if path.is_dir() {
+        let error = io::Error::from(io::ErrorKind::IsADirectory);
+        return Err(unreadable(path, "read", error));
     }
-    if !metadata.is_file() {
-        let text = format!("unable to read file {}: not a regular file", quoted(path));
-        let help = "a kubelet would wait for a pipe forever: put the configuration into a file";
-        return Err(ReadError::of_file(path, text, help));
-    }
-    let file = File::open(path).map_err(|error| refused("open", error))?;
-    let mut bytes = Vec::new();
-    let read = file.take(LARGEST_FILE + 1).read_to_end(&mut bytes);
-    let read = read.map_err(|error| refused("read", error))?;
-    if u64::try_from(read).is_ok_and(|read| read <= LARGEST_FILE) {
-        return Ok(bytes);
-    }
-    let text = format!("unable to read file {}: larger than 16 MiB", quoted(path));
-    Err(ReadError::of_file(path, text, "this is hardly a configuration; split it if it is"))
+    bounded_file::read(path, LARGEST_FILE).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => ReadError::of_file(
+            path,
+            format!("unable to read file {}: not a regular file", quoted(path)),
+            "a kubelet would wait for a pipe forever: put the configuration into a file",
+        ),
+        io::ErrorKind::FileTooLarge => ReadError::of_file(
+            path,
+            format!("unable to read file {}: larger than 16 MiB", quoted(path)),
+            "this is hardly a configuration; split it if it is",
+        ),
+        _ => unreadable(path, "open", error),
+    })
+}
+
+fn unreadable(path: &Path, operation: &'static str, error: io::Error) -> ReadError {
+    let said = PathError { operation, path, error: &error };
+    ReadError::of_io(path, format!("unable to read file {}: {said}", quoted(path)), error)
 }
