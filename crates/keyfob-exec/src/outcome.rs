@@ -112,6 +112,17 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
+impl RunError {
+    /// How long the program ran; nothing if it was never started, or nobody knows.
+    pub fn elapsed(&self) -> Option<Duration> {
+        match self {
+            Self::Failed { elapsed, .. } | Self::OutputTooLarge { elapsed, .. } => Some(*elapsed),
+            Self::TimedOut { after, .. } => Some(*after),
+            _ => None,
+        }
+    }
+}
+
 /// A run that gave no answer. None of these hold anything that was printed on stdout.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -171,6 +182,8 @@ pub enum RunError {
         limit: usize,
         /// What it had said until then.
         stderr: StderrTail,
+        /// How long it ran.
+        elapsed: Duration,
     },
     /// It exited with another code than 0, or a signal killed it.
     #[error("{} failed: {status}{}", program.display(), said(stderr))]

@@ -90,7 +90,8 @@ impl ProcessRunner {
             }),
             End::TimedOut(after) => Err(RunError::TimedOut { program, after, stderr }),
             End::TooLarge => {
-                Err(RunError::OutputTooLarge { program, limit: invocation.limits.stdout, stderr })
+                let (limit, elapsed) = (invocation.limits.stdout, started.elapsed());
+                Err(RunError::OutputTooLarge { program, limit, stderr, elapsed })
             }
         }
     }

@@ -61,13 +61,13 @@ impl Cache {
         Self { entries: RwLock::default(), swept, limit, gauge }
     }
 
-    /// The answer under the first of the keys that has one. One reader is told that it is due to be renewed, and then
-    /// nobody until it may be tried again.
+    /// The answer under the first of the keys that has one. If it is due to be renewed, one reader who is ready to do so
+    /// is told, and then nobody until it may be tried again.
     pub(crate) fn get(
         &self,
         keys: &CacheKeys,
         now: SystemTime,
-        retry_renewal: Duration,
+        retry_renewal: Option<Duration>,
     ) -> Option<Hit> {
         self.sweep_if_due(now);
         let mut expired = false;
@@ -158,8 +158,8 @@ impl Entry {
         now > self.expires
     }
 
-    fn hit(&self, scope: CacheKeyType, now: SystemTime, retry_renewal: Duration) -> Hit {
-        let refresh = self.claims_refresh(now, retry_renewal);
+    fn hit(&self, scope: CacheKeyType, now: SystemTime, retry_renewal: Option<Duration>) -> Hit {
+        let refresh = retry_renewal.is_some_and(|retry| self.claims_refresh(now, retry));
         Hit { logins: self.logins.clone(), scope, expires: self.expires, refresh }
     }
 

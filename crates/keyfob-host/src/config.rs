@@ -22,6 +22,8 @@ mod read_error;
 mod schema;
 mod validate;
 
+use std::fmt;
+
 use keyfob_api::{GoDuration, Secret};
 
 pub use error::{ConfigError, ErrorKind, Invalid};
@@ -69,8 +71,8 @@ impl Config {
     }
 }
 
-/// One plugin and how it is used.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// One plugin and how it is used. `Debug` hides the arguments, which may hold secrets.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct ProviderConfig {
     /// The name of the plugin's file in the plugin directory.
     pub name: String,
@@ -88,6 +90,21 @@ pub struct ProviderConfig {
     pub token_attributes: Option<TokenAttributes>,
     /// Which protocol it speaks.
     pub protocol: Protocol,
+}
+
+impl fmt::Debug for ProviderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderConfig")
+            .field("name", &self.name)
+            .field("match_images", &self.match_images)
+            .field("default_cache_duration", &self.default_cache_duration)
+            .field("api_version", &self.api_version)
+            .field("args", &format_args!("{} hidden", self.args.len()))
+            .field("env", &self.env)
+            .field("token_attributes", &self.token_attributes)
+            .field("protocol", &self.protocol)
+            .finish()
+    }
 }
 
 /// A variable of a plugin's environment. The value may be a secret.

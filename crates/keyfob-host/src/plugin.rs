@@ -4,6 +4,7 @@
 //! Differs: an answer may have 8 MiB; an error says what is wrong with an answer, and quotes nothing of it.
 
 use std::{
+    fmt,
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -25,7 +26,6 @@ use crate::{Chain, EnvVar, HostOptions, KeyTooLong, Login, Protocol, ProviderCon
 const MOST_OUTPUT: usize = 8 << 20;
 
 /// How a plugin is asked.
-#[derive(Debug)]
 pub(crate) struct Plugin {
     name: Arc<str>,
     directory: Arc<Path>,
@@ -34,6 +34,13 @@ pub(crate) struct Plugin {
     dialect: Dialect,
     timeout: Duration,
     trust: TrustPolicy,
+}
+
+/// Nothing that may hold a secret.
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plugin({} in {})", self.name, self.directory.display())
+    }
 }
 
 /// What is said to it.
@@ -113,7 +120,7 @@ impl Plugin {
             Err(error) => return (Duration::ZERO, Err(error)),
         };
         match runner.run(&invocation).await {
-            Err(error) => (duration_of(&error), Err(error.into())),
+            Err(error) => (error.elapsed().unwrap_or_default(), Err(error.into())),
             Ok(finished) => (finished.elapsed, self.read(finished, image)),
         }
     }
@@ -192,14 +199,6 @@ impl Lifetime {
     }
 }
 
-fn duration_of(error: &RunError) -> Duration {
-    match error {
-        RunError::TimedOut { after, .. } => *after,
-        RunError::Failed { elapsed, .. } => *elapsed,
-        _ => Duration::ZERO,
-    }
-}
-
 /// Why a provider gave nothing. It never quotes what its plugin printed on stdout.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -242,6 +241,14 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// How long the plugin ran; nothing if it did not, or nobody knows.
+    pub fn elapsed(&self) -> Option<Duration> {
+        match self {
+            Self::Run(error) => error.elapsed(),
+            _ => None,
+        }
+    }
+
     /// Whether upstream counts it as an error of the plugin: it could not be run, or did not end well in time.
     pub(crate) fn is_of_the_run(&self) -> bool {
         matches!(self, Self::Lookup(_) | Self::Untrusted(_) | Self::Run(_))

@@ -88,7 +88,7 @@ impl Provider {
         if let Some(why) = self.skips() {
             return Step::Done(ProviderOutcome::Skipped(why));
         }
-        if let Some(hit) = self.cached_answer(keys, now) {
+        if let Some(hit) = self.cache.get(keys, now, self.retry_renewal()) {
             self.metrics.hits.inc();
             if hit.refresh {
                 self.refresh(image, keys);
@@ -123,9 +123,10 @@ impl Provider {
         (attributes.require_service_account == Some(true)).then_some(Skipped::NoServiceAccount)
     }
 
-    fn cached_answer(&self, keys: &CacheKeys, now: SystemTime) -> Option<Hit> {
-        let retry_renewal = self.around.options.backoff.unwrap_or_default().initial;
-        self.cache.get(keys, now, retry_renewal)
+    /// How long a renewal that failed is not tried again; nothing if answers are not renewed.
+    fn retry_renewal(&self) -> Option<Duration> {
+        let options = &self.around.options;
+        options.refresh_ahead.and(Some(options.backoff.unwrap_or_default().initial))
     }
 
     /// From when on an answer is renewed, if at all; not in the first half of its life, however short that is.
@@ -150,7 +151,7 @@ impl Provider {
         keys: &CacheKeys,
         now: SystemTime,
     ) {
-        if let Some(Hit { logins, scope, expires, .. }) = self.cached_answer(keys, now) {
+        if let Some(Hit { logins, scope, expires, .. }) = self.cache.get(keys, now, None) {
             pilot.land(Ok(Fetched { logins, scope, expires: Some(expires), took: Duration::ZERO }));
         } else if let Some(error) = self.failures.hold(image, now) {
             pilot.land(Err(error));

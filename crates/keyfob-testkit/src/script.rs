@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a scripted plugin does, step by step. In JSON: `[{"say": "hello"}, {"sleepMs": 50}, "closeStdout"]`.
+///
+/// A plugin is given its script as an argument or, so that it does not show in a configuration, as the absolute path of
+/// a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Script(pub Vec<Step>);
@@ -47,6 +50,8 @@ pub enum Step {
     Signal(i32),
     /// Writes a [`Witness`] of itself to this file.
     Record(PathBuf),
+    /// Adds one byte to this file, whose length is then the number of runs.
+    Count(PathBuf),
 }
 
 /// What a scripted plugin saw of itself.

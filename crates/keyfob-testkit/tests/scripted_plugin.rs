@@ -24,3 +24,20 @@ fn a_script_that_cannot_be_read_fails_the_plugin() {
     assert_eq!(ran.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&ran.stderr).contains("unknown variant `dance`"));
 }
+
+#[test]
+fn a_script_may_stand_in_a_file_and_count_its_runs() {
+    let folder = std::env::temp_dir().join(format!("scripted-plugin-{}", std::process::id()));
+    let (script, runs) = (folder.join("script"), folder.join("runs"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&script, Script::new([Step::Count(runs.clone())]).to_arg()).unwrap();
+
+    for _ in 0..3 {
+        #[expect(clippy::disallowed_methods, reason = "tests the program itself, not the runner")]
+        let ran = std::process::Command::new(scripted_plugin()).arg(&script).status().unwrap();
+        assert!(ran.success());
+    }
+
+    assert_eq!(std::fs::read(&runs).unwrap(), b"...");
+    std::fs::remove_dir_all(folder).unwrap();
+}

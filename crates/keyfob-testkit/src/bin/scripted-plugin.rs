@@ -1,4 +1,4 @@
-//! A plugin that does what its one argument, a [`Script`], says.
+//! A plugin that does what its first argument says: a [`Script`], or the absolute path of one.
 #![expect(
     clippy::disallowed_methods,
     reason = "it is a process of its own, and misbehaves on purpose"
@@ -17,7 +17,10 @@ use keyfob_testkit::{Script, Step, Witness};
 use nix::sys::signal::{self, SigSet, Signal};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let script = std::env::args().nth(1).ok_or("usage: scripted-plugin SCRIPT")?;
+    let mut script = std::env::args().nth(1).ok_or("usage: scripted-plugin SCRIPT")?;
+    if script.starts_with('/') {
+        script = fs::read_to_string(script)?;
+    }
     for step in serde_json::from_str::<Script>(&script)?.0 {
         if let Some(code) = take(step)? {
             return Ok(code);
@@ -62,6 +65,9 @@ fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
             let draft = path.with_extension("draft");
             fs::write(&draft, serde_json::to_vec(&witness()?)?)?;
             fs::rename(draft, path)?;
+        }
+        Step::Count(path) => {
+            fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(b".")?;
         }
         unknown => return Err(format!("unknown step {unknown:?}").into()),
     }

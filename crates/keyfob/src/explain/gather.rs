@@ -8,10 +8,9 @@ use std::{
 use keyfob_api::{
     CacheKeyType, GoDuration, ImageRef, MatchPattern, MatchTarget, RegistryKey, Secret, Timestamp,
 };
-use keyfob_exec::{RunError, SystemEnvironment, TrustPolicy, check_trust};
+use keyfob_exec::{SystemEnvironment, TrustPolicy, check_trust};
 use keyfob_host::{
-    CachedAnswer, CallError, Chain, Credential, Logins, ProviderConfig, ProviderOutcome,
-    ProviderReport, Pull,
+    CachedAnswer, Chain, Credential, Logins, ProviderConfig, ProviderOutcome, ProviderReport, Pull,
 };
 
 use super::{
@@ -203,7 +202,7 @@ impl Gatherer<'_> {
             }
             ProviderOutcome::Failed(error) => {
                 provider.result = ProviderResult::Failed;
-                provider.took_ms = ran_for(error).map(milliseconds);
+                provider.took_ms = error.elapsed().map(milliseconds);
                 let run = provider.command.as_ref();
                 let by_hand = run.map(|run| advice::by_hand(config, self.image.repository(), run));
                 let text = Chain(&**error).to_string();
@@ -317,13 +316,4 @@ fn lifetime(until: SystemTime, now: SystemTime) -> String {
 /// To the microsecond.
 fn milliseconds(took: Duration) -> f64 {
     (took.as_secs_f64() * 1e6).round() / 1e3
-}
-
-/// How long a plugin ran that failed.
-fn ran_for(error: &CallError) -> Option<Duration> {
-    match error {
-        CallError::Run(RunError::Failed { elapsed, .. }) => Some(*elapsed),
-        CallError::Run(RunError::TimedOut { after, .. }) => Some(*after),
-        _ => None,
-    }
 }

@@ -1,0 +1,51 @@
+//! A lookup that starts a real process, against the bare run of the same invocation.
+
+use std::{hint::black_box, path::Path, process::Command};
+
+use keyfob_exec::{ProcessRunner, Runner as _};
+use keyfob_host::{Config, Host};
+use keyfob_testkit::MapEnvironment;
+
+use crate::{
+    hosts::{provider, pull, runtime},
+    median, row, seconds,
+};
+
+const ROUNDS: usize = 1_000;
+
+pub(crate) fn measure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    build_plugin(&folder.path().join("static"));
+    let runner = ProcessRunner::new(MapEnvironment::default());
+    let config = Config::new([provider("static", vec!["registry.example".into()])]);
+    let host = Host::builder(config, folder.path()).runner(runner.clone()).build();
+    let (host, runtime) = (host.expect("a good configuration"), runtime());
+    let pull = pull("registry.example/team/app:v1");
+    let invocation = host.invocation("static", &pull).expect("there is one").expect("it is there");
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        bare.push(seconds(|| {
+            let ran = runtime.block_on(runner.run(&invocation)).expect("the plugin runs");
+            assert!(ran.success().is_ok());
+        }));
+        ours.push(seconds(|| {
+            let answer = runtime.block_on(host.credentials(&pull));
+            assert_eq!(answer.credentials.len(), 1, "{answer:?}");
+            black_box(answer);
+        }));
+    }
+    assert!(host.cached().is_empty(), "not every run was a run");
+    let (bare, ours) = (median(bare), median(ours));
+    row("bare run of a plugin", &format!("{:.0} µs", bare * 1e6), Some(1.0), "");
+    row("cold lookup, same plugin", &format!("{:.0} µs", ours * 1e6), Some(ours / bare), "");
+}
+
+fn build_plugin(plugin: &Path) {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/host/static_plugin.rs");
+    let built = Command::new("rustc")
+        .args(["--edition=2024", "-O", "-Cpanic=abort", "-Cstrip=symbols"])
+        .args(["-Ctarget-feature=+crt-static", source, "-o"])
+        .arg(plugin)
+        .status();
+    assert!(built.expect("rustc is there").success(), "the plugin does not build");
+}
