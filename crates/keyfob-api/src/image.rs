@@ -58,7 +58,7 @@ impl ImageRef {
         }
         let (registry, remainder) = split_registry(image);
         refuse_uppercase(image, &remainder)?;
-        let reference = format!("{registry}/{remainder}");
+        let reference = [registry, "/", &remainder].concat();
         let parts =
             Parts::split(&reference).map_err(|fault| malformed(image, &reference, fault))?;
         check_length(image, &parts)?;
@@ -117,7 +117,7 @@ impl ImageRef {
         let default_tag = parts.digest.is_none().then_some("latest");
         Self {
             name_as_written: image.split_at(name_length).0.into(),
-            repository: format!("{}/{}", parts.registry, parts.path).into(),
+            repository: [parts.registry, "/", parts.path].concat().into(),
             tag: parts.tag.or(default_tag).map(Into::into),
             digest: parts.digest.map(Into::into),
         }
@@ -216,6 +216,9 @@ fn refuse_uppercase(image: &str, remainder: &str) -> Result<(), ImageError> {
 }
 
 fn has_uppercase(text: &str) -> bool {
+    if text.is_ascii() {
+        return text.bytes().any(|byte| byte.is_ascii_uppercase());
+    }
     text.chars().any(|c| lower(c) != c)
 }
 

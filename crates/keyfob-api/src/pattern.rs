@@ -198,19 +198,22 @@ pub struct MatchTarget {
 impl MatchTarget {
     /// Reads a repository. For an image's, see [`ImageRef::target`](crate::ImageRef::target).
     pub fn parse(repository: &str) -> Result<Self, PatternError> {
+        if let Some((name, port, path)) = plain_pieces(repository) {
+            return Ok(Self::new(name.as_bytes(), port.as_bytes(), path.as_bytes()));
+        }
         let url = SchemelessUrl::parse(repository.as_bytes()).map_err(PatternError)?;
         let (name, port) = url.name_and_port();
-        Ok(Self {
-            name: name.into(),
-            label_count: labels_of(name).count(),
-            port: digits(port),
-            path: url.path.into(),
-        })
+        Ok(Self::new(name, port, &url.path))
     }
 
     /// The host name's labels, from left to right, percent-decoded.
     pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
         labels_of(&self.name)
+    }
+
+    /// How many labels the host name has.
+    pub fn label_count(&self) -> usize {
+        self.label_count
     }
 
     /// The port's digits.
@@ -222,6 +225,22 @@ impl MatchTarget {
     pub fn path(&self) -> &[u8] {
         &self.path
     }
+
+    fn new(name: &[u8], port: &[u8], path: &[u8]) -> Self {
+        let label_count = labels_of(name).count();
+        Self { name: name.into(), label_count, port: digits(port), path: path.into() }
+    }
+}
+
+/// Host name, port and path of a text in which nothing has a meaning of its own but `:` and `/`: nearly every image.
+fn plain_pieces(text: &str) -> Option<(&str, &str, &str)> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte);
+    if !text.bytes().all(is_plain) {
+        return None;
+    }
+    let (authority, path) = text.split_at(text.find('/').unwrap_or(text.len()));
+    let (name, port) = authority.split_once(':').unwrap_or((authority, ""));
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some((name, port, path))
 }
 
 /// A text that is no URL when `https://` stands in front of it. Displays as Go's error, word for word.
@@ -318,6 +337,20 @@ mod tests {
         assert_eq!((pattern.port(), pattern.path()), (Some("80"), b"/c d".as_slice()));
         assert_eq!(pattern.to_string(), "u@a*.*.b%2525:80/c%20d?e");
         assert_eq!(MatchPattern::parse("a:").unwrap().port(), None);
+    }
+
+    #[test]
+    fn a_plain_name_is_read_as_the_url_parser_reads_it() {
+        for text in
+            ["r.io", "r.io/a", "r.io:80/a:b", "r.io:", ":80/a", "", "/", "a:1:2", "a:b/c", "a//b"]
+        {
+            let url = SchemelessUrl::parse(text.as_bytes());
+            let slowly = url.map(|url| {
+                let (name, port) = url.name_and_port();
+                MatchTarget::new(name, port, &url.path)
+            });
+            assert_eq!(MatchTarget::parse(text), slowly.map_err(PatternError), "{text}");
+        }
     }
 
     #[test]

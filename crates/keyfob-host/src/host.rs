@@ -53,21 +53,22 @@ impl Host {
     ///
     /// Dropping the future leaves the runs to those who still wait, and their answers to the cache.
     pub async fn credentials(&self, pull: &Pull) -> Answer {
-        let begun = self.begin(pull);
-        let mut reports = Vec::with_capacity(begun.len());
-        for (provider, step) in begun {
+        let mut reports = Vec::new();
+        for (provider, step) in self.begin(pull) {
             let outcome = match step {
                 Step::Done(outcome) => outcome,
                 Step::Waiting(ticket) => ticket.redeem().await.into(),
             };
             reports.push(ProviderReport { provider, outcome });
         }
-        let answers: Vec<_> =
-            reports.iter().filter_map(|report| report.outcome.logins().cloned()).collect();
         let (node, docker_config_error) = self.node_docker_config();
-        let mut credentials = Vec::new();
-        for sources in [pull.secrets(), node.as_slice(), &answers] {
-            credentials.extend(select(pull.image(), pull.target(), sources));
+        let find = |sources: &[Arc<Logins>]| select(pull.image(), pull.target(), sources);
+        let answers = reports.iter().filter_map(|report| report.outcome.logins());
+        let mut credentials = find(pull.secrets());
+        credentials.extend(find(node.as_slice()));
+        match select(pull.image(), pull.target(), answers) {
+            found if credentials.is_empty() => credentials = found,
+            found => credentials.extend(found),
         }
         let anonymous_last = self.around.options.anonymous_last;
         Answer { credentials, reports, docker_config_error, anonymous_last }

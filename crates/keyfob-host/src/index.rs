@@ -6,8 +6,8 @@
 //! a chain, found by one binary search. Only what is left is compared in full.
 
 use std::{
-    collections::{HashMap, hash_map::RandomState},
-    hash::{BuildHasher as _, Hasher as _},
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
 };
 
 use keyfob_api::{LabelPattern, MatchPattern, MatchTarget};
@@ -15,36 +15,32 @@ use keyfob_api::{LabelPattern, MatchPattern, MatchTarget};
 /// All patterns of all providers.
 #[derive(Debug, Default)]
 pub(crate) struct PatternIndex {
-    by_label_count: HashMap<usize, Vec<Shape>>,
-    state: RandomState,
+    /// By the number of labels.
+    shapes: Vec<Vec<Shape>>,
 }
 
 impl PatternIndex {
     /// Patterns, each with the number of its provider.
     pub(crate) fn new(patterns: impl IntoIterator<Item = (MatchPattern, usize)>) -> Self {
-        let mut index = Self::default();
+        let mut by_fixed: HashMap<Vec<Fixed>, Shape> = HashMap::new();
         for (pattern, provider) in patterns {
             let fixed: Vec<Fixed> = pattern.labels().iter().map(Fixed::of).collect();
-            let shapes = index.by_label_count.entry(fixed.len()).or_default();
-            let at = shapes.iter().position(|shape| shape.fixed == fixed).unwrap_or_else(|| {
-                shapes.push(Shape { fixed, buckets: HashMap::new() });
-                shapes.len() - 1
-            });
-            if let Some(shape) = shapes.get_mut(at) {
-                shape.add(pattern, provider, &index.state);
-            }
+            let shape = by_fixed.entry(fixed).or_insert_with_key(|fixed| Shape::new(fixed));
+            shape.add(pattern, provider);
         }
-        let shapes = index.by_label_count.values_mut().flatten();
-        shapes.flat_map(|shape| shape.buckets.values_mut()).for_each(Bucket::link);
+        let mut index = Self::default();
+        for mut shape in by_fixed.into_values() {
+            shape.buckets.values_mut().for_each(Bucket::link);
+            index.insert(shape);
+        }
         index
     }
 
     /// The numbers of the providers with a pattern that matches, in order, each once.
     pub(crate) fn providers(&self, target: &MatchTarget) -> Vec<usize> {
         let mut found = Vec::new();
-        let shapes = self.by_label_count.get(&target.labels().count());
-        for shape in shapes.into_iter().flatten() {
-            if let Some(bucket) = shape.bucket(target, &self.state) {
+        for shape in self.shapes.get(target.label_count()).into_iter().flatten() {
+            if let Some(bucket) = shape.bucket(target) {
                 bucket.providers(target, &mut found);
             }
         }
@@ -52,10 +48,20 @@ impl PatternIndex {
         found.dedup();
         found
     }
+
+    fn insert(&mut self, shape: Shape) {
+        let labels = shape.fixed.len();
+        if self.shapes.len() <= labels {
+            self.shapes.resize_with(labels + 1, Vec::new);
+        }
+        if let Some(shapes) = self.shapes.get_mut(labels) {
+            shapes.push(shape);
+        }
+    }
 }
 
 /// What a label of a pattern fixes of an image's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fixed {
     Whole,
     /// So many bytes at its beginning and at its end.
@@ -95,44 +101,58 @@ impl Fixed {
 #[derive(Debug)]
 struct Shape {
     fixed: Vec<Fixed>,
-    buckets: HashMap<u64, Bucket, RandomState>,
+    /// By the hash of what they fix.
+    buckets: HashMap<u64, Bucket, BuildHasherDefault<AlreadyHashed>>,
 }
 
 impl Shape {
-    fn add(&mut self, pattern: MatchPattern, provider: usize, state: &RandomState) {
+    fn new(fixed: &[Fixed]) -> Self {
+        Self { fixed: fixed.into(), buckets: HashMap::default() }
+    }
+
+    fn add(&mut self, pattern: MatchPattern, provider: usize) {
         let labels = pattern.labels().iter().map(|label| match label {
             LabelPattern::Glob(text) | LabelPattern::Literal(text) => &**text,
             _ => &[],
         });
-        if let Some(hash) = self.hash(labels, pattern.port(), state) {
-            self.buckets.entry(hash).or_default().0.push(Ranked {
-                pattern,
-                provider,
-                shorter: None,
-            });
+        if let Some(hash) = self.hash(labels, pattern.port()) {
+            let ranked = Ranked { pattern, provider, shorter: None };
+            self.buckets.entry(hash).or_default().0.push(ranked);
         }
     }
 
-    fn bucket(&self, target: &MatchTarget, state: &RandomState) -> Option<&Bucket> {
-        self.buckets.get(&self.hash(target.labels(), target.port(), state)?)
+    fn bucket(&self, target: &MatchTarget) -> Option<&Bucket> {
+        self.buckets.get(&self.hash(target.labels(), target.port())?)
     }
 
-    /// Of the port and what the shape fixes. Texts with equal hashes are compared in the end, so a collision is harmless.
-    fn hash<'a>(
-        &self,
-        labels: impl Iterator<Item = &'a [u8]>,
-        port: Option<&str>,
-        state: &RandomState,
-    ) -> Option<u64> {
-        let mut hasher = state.build_hasher();
+    /// Of the port and what the shape fixes: FNV-1a. What has equal hashes is compared in the end, so whoever makes an
+    /// image's name collide with a pattern has gained nothing.
+    fn hash<'a>(&self, labels: impl Iterator<Item = &'a [u8]>, port: Option<&str>) -> Option<u64> {
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        let mut hash = 0xcbf2_9ce4_8422_2325;
         for (fixed, label) in self.fixed.iter().zip(labels) {
             let (start, end) = fixed.pieces(label)?;
-            hasher.write(start);
-            hasher.write(end);
-            hasher.write_u8(b'.');
+            hash = start.iter().chain(end).chain(b".").fold(hash, mix);
         }
-        hasher.write(port.unwrap_or_default().as_bytes());
-        Some(hasher.finish())
+        Some(port.unwrap_or_default().as_bytes().iter().fold(hash, mix))
+    }
+}
+
+/// Hashes hashes: not at all.
+#[derive(Debug, Default)]
+struct AlreadyHashed(u64);
+
+impl Hasher for AlreadyHashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 }
 

@@ -207,13 +207,13 @@ impl Credential {
 /// `image` is a repository without tag and digest, and `target` the same as patterns see it; nothing if it is no URL.
 /// Every key that matches counts, in descending byte order; equal keys count in the order of the sources, then in their
 /// own. Only if none matches, an image of Docker Hub finds what is stored under `index.docker.io`.
-pub fn select(
+pub fn select<'a>(
     image: &str,
     target: Option<&MatchTarget>,
-    sources: &[Arc<Logins>],
+    sources: impl IntoIterator<Item = &'a Arc<Logins>> + Clone,
 ) -> Vec<Credential> {
     let mut found = match target {
-        Some(target) => gather(sources, |key| key.matches(target)),
+        Some(target) => gather(sources.clone(), |key| key.matches(target)),
         None => Vec::new(),
     };
     if found.is_empty() && is_on_docker_hub(image) {
@@ -223,7 +223,10 @@ pub fn select(
     found
 }
 
-fn gather(sources: &[Arc<Logins>], wanted: impl Fn(&RegistryKey) -> bool) -> Vec<Credential> {
+fn gather<'a>(
+    sources: impl IntoIterator<Item = &'a Arc<Logins>>,
+    wanted: impl Fn(&RegistryKey) -> bool,
+) -> Vec<Credential> {
     let mut found = Vec::new();
     for logins in sources {
         for (index, _) in logins.entries().enumerate().filter(|(_, entry)| wanted(&entry.key)) {

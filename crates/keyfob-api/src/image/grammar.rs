@@ -35,13 +35,10 @@ impl<'a> Parts<'a> {
         Ok(Self { registry, path, tag, digest })
     }
 
-    /// The length upstream limits: the path's, and the registry's too if that is no host.
+    /// The length upstream limits: the path's, and the registry's too if that is no host, or if it does not matter.
     pub(super) fn counted_length(&self) -> usize {
-        if is_registry(self.registry) {
-            self.path.len()
-        } else {
-            self.registry.len() + 1 + self.path.len()
-        }
+        let whole = self.registry.len() + 1 + self.path.len();
+        if whole > MAX_PATH && is_registry(self.registry) { self.path.len() } else { whole }
     }
 }
 
@@ -78,7 +75,7 @@ fn is_registry(text: &str) -> bool {
         },
         None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
-    host.split('.').all(is_label) && is_port(port)
+    host.as_bytes().split(|byte| *byte == b'.').all(is_label) && is_port(port)
 }
 
 /// Any hexadecimal digits and colons: whether they make an address is not asked here.
@@ -93,12 +90,12 @@ fn is_port(text: &str) -> bool {
     }
 }
 
-fn is_label(label: &str) -> bool {
-    let dashed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+fn is_label(label: &[u8]) -> bool {
+    let dashed = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
     !label.is_empty()
-        && label.bytes().all(dashed)
-        && !label.starts_with('-')
-        && !label.ends_with('-')
+        && label.iter().all(dashed)
+        && !label.starts_with(b"-")
+        && !label.ends_with(b"-")
 }
 
 /// Runs of lower-case letters and digits, with one separator between two.

@@ -137,7 +137,5 @@ pub(crate) fn three_clouds() -> Vec<Vec<String>> {
 
 /// Ten thousand patterns, dealt to three providers in turn.
 pub(crate) fn ten_thousand(pattern: impl Fn(usize) -> String) -> Vec<Vec<String>> {
-    let mut providers = vec![Vec::new(); 3];
-    (0..10_000).for_each(|n| providers[n % 3].push(pattern(n)));
-    providers
+    (0..3).map(|first| (first..10_000).step_by(3).map(&pattern).collect()).collect()
 }

@@ -1,5 +1,5 @@
-//! `cargo bench -p keyfob-host`: what a lookup costs when the answer is at hand, what a run costs beyond its process, and
-//! what a kept answer costs. Prints a table; times are medians of rounds in which the rows take turns, so that whatever
+//! `cargo bench -p keyfob-host`: what a lookup costs when the answer is at hand, and what a run costs beyond its
+//! process. Prints a table; times are medians of rounds in which the rows take turns, so that whatever
 //! else the machine does hits all of them alike. Nothing here fails because of a time: targets stand beside the figures.
 #![expect(
     clippy::disallowed_methods,
@@ -11,7 +11,6 @@
 
 mod cold;
 mod hosts;
-mod memory;
 mod threads;
 mod warm;
 
@@ -20,8 +19,6 @@ use std::time::Instant;
 fn main() {
     println!("| what | figure | ratio | target |");
     println!("|---|---:|---:|---|");
-    // First, while there is no freed memory that could be used again unseen.
-    memory::measure();
     warm::measure();
     threads::measure();
     cold::measure();
