@@ -58,5 +58,5 @@ pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloa
 pub use logins::{Credential, Login, Logins, SecretCoordinates, SkippedKey, Source, select};
 pub use node_docker_config::{DockerConfigFileError, NodeDockerConfig};
 pub use options::{Backoff, HostOptions, MissingPlugins};
-pub use plugin::CallError;
+pub use plugin::{CallError, MOST_OUTPUT};
 pub use pull_secret::{PullSecret, PullSecretError, PullSecretFileError};

@@ -23,7 +23,8 @@ use thiserror::Error;
 
 use crate::{Chain, EnvVar, HostOptions, KeyTooLong, Login, Protocol, ProviderConfig};
 
-const MOST_OUTPUT: usize = 8 << 20;
+/// How many bytes a plugin may print.
+pub const MOST_OUTPUT: usize = 8 << 20;
 
 /// How a plugin is asked.
 pub(crate) struct Plugin {
