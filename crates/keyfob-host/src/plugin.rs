@@ -104,8 +104,11 @@ impl Plugin {
             }
         };
         invocation = invocation.args(&self.args).stdin(Stdin::Bytes(request));
-        for variable in &self.env {
-            invocation = invocation.env(&variable.name, variable.value.expose());
+        for EnvVar { name, value } in &self.env {
+            invocation = invocation.env(name, value.expose());
+            if may_be_secret(value.expose()) {
+                invocation = invocation.redact(value.clone());
+            }
         }
         Ok(invocation)
     }
@@ -146,6 +149,12 @@ impl Plugin {
             }
         }
     }
+}
+
+/// Whatever a variable is called, its value is not shown if the plugin repeats it; but short words and the paths of files
+/// are no secrets, and without them no message of a plugin could be understood.
+fn may_be_secret(value: &str) -> bool {
+    value.len() >= 8 && !value.starts_with('/')
 }
 
 impl From<CredentialProviderResponse> for PluginAnswer {

@@ -1,6 +1,6 @@
 //! What is logged, and how. Logs go to stderr; results never do.
 
-use std::io;
+use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
 use tracing::{Level, subscriber::set_global_default};
@@ -29,7 +29,11 @@ enum LogFormat {
 impl LogArgs {
     /// From here on everything that is logged is written.
     pub(crate) fn start(&self) {
-        let lines = tracing_subscriber::fmt().with_max_level(self.level()).with_writer(io::stderr);
+        // A line that cannot be written is lost, and nothing else: nobody is left to tell.
+        let lines = tracing_subscriber::fmt()
+            .log_internal_errors(false)
+            .with_max_level(self.level())
+            .with_writer(|| Printable(io::stderr()));
         // It fails only if somebody logs already.
         match self.log_format {
             LogFormat::Text => set_global_default(lines.with_ansi(false).finish()),
@@ -46,5 +50,40 @@ impl LogArgs {
             2 => Level::DEBUG,
             _ => Level::TRACE,
         }
+    }
+}
+
+/// Writes text that cannot steer a terminal: control characters are spelled out, but for the ends of lines.
+struct Printable<W>(W);
+
+impl<W: Write> Write for Printable<W> {
+    /// All or nothing, so that nobody writes the rest a second time.
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let mut shown = Vec::with_capacity(text.len());
+        for byte in text {
+            match byte {
+                b'\n' | b'\t' => shown.push(*byte),
+                byte if byte.is_ascii_control() => shown.extend(byte.escape_ascii()),
+                byte => shown.push(*byte),
+            }
+        }
+        self.0.write_all(&shown)?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_line_cannot_steer_a_terminal() {
+        let mut written = Vec::new();
+        Printable(&mut written).write_all(b"provider=\x1b[31mred\n\ttwo\r\n").unwrap();
+        assert_eq!(written, b"provider=\\x1b[31mred\n\ttwo\\r\n");
     }
 }

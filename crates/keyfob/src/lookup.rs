@@ -65,13 +65,20 @@ impl Sources {
 
 /// Plugins are out of reach of a terminal's Ctrl-C; whoever stops us stops them, when the runtime is dropped.
 async fn ask(host: &Host, pull: &Pull) -> Result<Answer, LookupFailure> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let [mut hangup, mut interrupt, mut quit, mut terminate] = [
+        signal(SignalKind::hangup())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::quit())?,
+        signal(SignalKind::terminate())?,
+    ];
     tokio::select! {
-        answer = host.credentials(pull) => Ok(answer),
-        _ = interrupt.recv() => Err(LookupFailure::Stopped),
-        _ = terminate.recv() => Err(LookupFailure::Stopped),
+        answer = host.credentials(pull) => return Ok(answer),
+        _ = hangup.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = quit.recv() => {}
+        _ = terminate.recv() => {}
     }
+    Err(LookupFailure::Stopped)
 }
 
 /// Why nothing was found out.
