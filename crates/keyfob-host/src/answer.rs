@@ -7,7 +7,11 @@ use std::{
 
 use keyfob_api::{CacheKeyType, ImageError, ImageRef, MatchTarget};
 
-use crate::{CallError, Credential, DockerConfigFileError, Logins, cache::Hit, provider::Fetched};
+use crate::{
+    CallError, Credential, DockerConfigFileError, Logins,
+    cache::Hit,
+    provider::{Brought, Fetched, Flown},
+};
 
 /// A pull that needs credentials.
 #[derive(Clone, Debug)]
@@ -142,14 +146,14 @@ impl From<Hit> for ProviderOutcome {
     }
 }
 
-impl From<Option<Result<Fetched, Arc<CallError>>>> for ProviderOutcome {
-    fn from(flown: Option<Result<Fetched, Arc<CallError>>>) -> Self {
+impl From<Flown> for ProviderOutcome {
+    fn from(flown: Flown) -> Self {
         match flown {
-            Some(Ok(Fetched { logins, scope, expires, took })) => {
+            Ok(Brought::Found(hit)) => hit.into(),
+            Ok(Brought::Fetched(Fetched { logins, scope, expires, took })) => {
                 Self::Ran { logins, scope, expires, took }
             }
-            Some(Err(error)) => Self::Failed(error),
-            None => Self::Failed(Arc::new(CallError::Lost)),
+            Err(error) => Self::Failed(error),
         }
     }
 }

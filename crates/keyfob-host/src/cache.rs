@@ -2,7 +2,8 @@
 //!
 //! Upstream: the expiring store of `pkg/credentialprovider/plugin/plugin.go`: an entry is good up to and at its expiry, an
 //! expired one goes when it is read, and all of them at most every 15 minutes, from inside a lookup.
-//! Differs: the number of entries can be bounded; a refused credential can be forgotten.
+//! Differs: the number of entries can be bounded; a refused credential can be forgotten; a clock that is set back ends
+//! what was kept (upstream's clock cannot be).
 
 mod key;
 
@@ -22,7 +23,10 @@ use prometheus_client::metrics::gauge::Gauge;
 pub(crate) use key::CacheKeys;
 pub use key::{CacheKey, KeyTooLong};
 
-use crate::Logins;
+use crate::{
+    Logins,
+    aging::{make_room, was_set_back},
+};
 
 const SWEEP_EVERY: Duration = Duration::from_mins(15);
 
@@ -40,13 +44,14 @@ pub(crate) struct Cache {
 #[derive(Debug)]
 struct Entry {
     logins: Arc<Logins>,
+    kept: SystemTime,
     expires: SystemTime,
     /// From when on a reader should ask for a newer answer, in nanoseconds since 1970.
     refresh: AtomicU64,
 }
 
 /// An answer that was found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub(crate) logins: Arc<Logins>,
     pub(crate) scope: CacheKeyType,
@@ -85,21 +90,25 @@ impl Cache {
         hit
     }
 
+    /// Keeps an answer from now until it expires.
     pub(crate) fn put(
         &self,
         key: CacheKey,
         logins: Arc<Logins>,
-        expires: SystemTime,
+        [kept, expires]: [SystemTime; 2],
         refresh: Option<SystemTime>,
     ) {
+        if expires < kept {
+            return;
+        }
         let refresh = AtomicU64::new(refresh.map_or(u64::MAX, nanoseconds));
         let mut entries = self.write();
         if let Some(limit) = self.limit
             && !entries.contains_key(&key)
         {
-            make_room(&mut entries, limit.get());
+            make_room(&mut entries, limit.get(), |entry| entry.expires);
         }
-        entries.insert(key, Entry { logins, expires, refresh });
+        entries.insert(key, Entry { logins, kept, expires, refresh });
         self.count(&entries);
     }
 
@@ -119,7 +128,7 @@ impl Cache {
 
     fn sweep_if_due(&self, now: SystemTime) {
         let (last, at) = (self.swept.load(Ordering::Relaxed), nanoseconds(now));
-        if at.saturating_sub(last) <= nanoseconds_of(SWEEP_EVERY) {
+        if at.abs_diff(last) <= nanoseconds_of(SWEEP_EVERY) {
             return;
         }
         if self.swept.compare_exchange(last, at, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -155,7 +164,7 @@ impl Cache {
 
 impl Entry {
     fn is_expired(&self, now: SystemTime) -> bool {
-        now > self.expires
+        now > self.expires || was_set_back(now, self.kept)
     }
 
     fn hit(&self, scope: CacheKeyType, now: SystemTime, retry_renewal: Option<Duration>) -> Hit {
@@ -172,24 +181,6 @@ impl Entry {
                 .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
     }
-}
-
-/// Makes room for one more: if there is none, the eighth that expires soonest goes, so that this is seldom.
-fn make_room(entries: &mut HashMap<CacheKey, Entry>, limit: usize) {
-    if entries.len() < limit {
-        return;
-    }
-    let leaving = (entries.len() + 1).saturating_sub(limit).max(limit / 8);
-    let mut expiries: Vec<SystemTime> = entries.values().map(|entry| entry.expires).collect();
-    let last = leaving.min(expiries.len()).saturating_sub(1);
-    let (_, last, _) = expiries.select_nth_unstable(last);
-    let last = *last;
-    let mut left = leaving;
-    entries.retain(|_, entry| {
-        let goes = left > 0 && entry.expires <= last;
-        left -= usize::from(goes);
-        !goes
-    });
 }
 
 /// Since 1970; a time before that counts as 1970.

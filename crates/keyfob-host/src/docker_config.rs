@@ -47,11 +47,25 @@ impl DockerConfig {
         if is_legacy(&root) { Self::read_legacy(text) } else { Self::read_json(text) }
     }
 
-    /// What docker needs to know to use these credentials: of each key, the first.
-    pub fn of<'a>(credentials: impl IntoIterator<Item = &'a Credential>) -> Self {
+    /// What docker, podman and skopeo need to know to pull an image with these credentials: the first under the name that
+    /// they know its registry by, and the others under their own keys. Keys with stars mean nothing to them.
+    pub fn of<'a>(registry: &str, credentials: impl IntoIterator<Item = &'a Credential>) -> Self {
+        let registry = match registry {
+            "docker.io" => "https://index.docker.io/v1/",
+            other => other,
+        };
         let mut seen = HashSet::new();
-        let entries = credentials.into_iter().filter(|credential| seen.insert(credential.key()));
-        Self(entries.map(|entry| (entry.key().to_string(), entry.login().clone())).collect())
+        let mut entries = Vec::new();
+        for (number, credential) in credentials.into_iter().enumerate() {
+            let key = match number {
+                0 => registry.to_owned(),
+                _ => credential.key().to_string(),
+            };
+            if !key.contains('*') && seen.insert(key.clone()) {
+                entries.push((key, credential.login().clone()));
+            }
+        }
+        Self(entries)
     }
 
     /// The keys as written and their logins.
@@ -253,9 +267,13 @@ fn write_entry(login: &Login, json: &mut JsonWriter) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use keyfob_api::MatchTarget;
     use keyfob_testkit::LeakCheck;
 
     use super::*;
+    use crate::select;
 
     fn login(username: &str, password: &str, email: &str) -> Login {
         Login { username: username.into(), password: password.into(), email: email.into() }
@@ -277,6 +295,37 @@ mod tests {
         let error = DockerConfig::read_json(text.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), "error occurred while trying to unmarshal json");
         error.problem().to_string()
+    }
+
+    #[test]
+    fn docker_finds_the_first_credential_under_its_own_name_of_the_registry() {
+        let login = |user: &str| Login { username: user.into(), ..Login::default() };
+        let logins = |keys: &[&str]| {
+            let entries = keys.iter().map(|key| (*key, login(key)));
+            Arc::new(Logins::new(Source::Provider("p".into()), entries))
+        };
+        let keys = |image: &str, given: &[&str]| -> Vec<(String, String)> {
+            let target = MatchTarget::parse(image).unwrap();
+            let found = select(image, Some(&target), &[logins(given)]);
+            let registry = image.split('/').next().unwrap();
+            let config = DockerConfig::of(registry, &found);
+            config.entries().map(|(key, login)| (key.into(), (*login.username).into())).collect()
+        };
+        let pair = |key: &str, user: &str| (key.to_owned(), user.to_owned());
+
+        assert_eq!(
+            keys("r.io/team/app", &["*.io", "r.io/team", "r.io"]),
+            [pair("r.io", "r.io/team")],
+            "one name has one login"
+        );
+        assert_eq!(keys("eu.r.io/app", &["*.r.io"]), [pair("eu.r.io", "*.r.io")]);
+        assert_eq!(
+            keys("docker.io/library/nginx", &["docker.io", "docker.io/library"]),
+            [
+                pair("https://index.docker.io/v1/", "docker.io/library"),
+                pair("docker.io", "docker.io")
+            ]
+        );
     }
 
     #[test]

@@ -3,13 +3,16 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
-use crate::{Backoff, CallError};
+use crate::{
+    Backoff, CallError,
+    aging::{make_room, was_set_back},
+};
 
-/// More questions than this are not remembered once they may be asked again.
-const REMEMBERED: usize = 1024;
+/// So many questions are remembered, and then the oldest are forgotten.
+const REMEMBERED: usize = 4096;
 
 /// The failed questions of one provider.
 #[derive(Debug)]
@@ -21,7 +24,9 @@ pub(crate) struct Failures {
 #[derive(Debug)]
 struct Failure {
     in_a_row: u32,
-    until: SystemTime,
+    at: SystemTime,
+    /// How long it is left alone.
+    length: Duration,
     last: Arc<CallError>,
 }
 
@@ -35,7 +40,7 @@ impl Failures {
         self.backoff?;
         let by_image = self.lock();
         let failure = by_image.get(image)?;
-        let wait = failure.until.duration_since(now).ok().filter(|wait| !wait.is_zero())?;
+        let wait = failure.wait(now)?;
         let (failures, last) = (failure.in_a_row, failure.last.clone());
         Some(Arc::new(CallError::BackingOff { wait, failures, last }))
     }
@@ -43,12 +48,13 @@ impl Failures {
     pub(crate) fn record(&self, image: &str, error: &Arc<CallError>, now: SystemTime) {
         let Some(backoff) = self.backoff else { return };
         let mut by_image = self.lock();
-        if by_image.len() >= REMEMBERED {
-            by_image.retain(|_, failure| failure.until > now);
+        let before = by_image.get(image).map(|failure| failure.in_a_row);
+        if before.is_none() {
+            make_room(&mut by_image, REMEMBERED, |failure| failure.at);
         }
-        let in_a_row = by_image.get(image).map_or(1, |failure| failure.in_a_row.saturating_add(1));
-        let until = now.checked_add(backoff.after(in_a_row)).unwrap_or(now);
-        by_image.insert(image.into(), Failure { in_a_row, until, last: error.clone() });
+        let in_a_row = before.unwrap_or_default().saturating_add(1);
+        let (length, last) = (backoff.after(in_a_row), error.clone());
+        by_image.insert(image.into(), Failure { in_a_row, at: now, length, last });
     }
 
     pub(crate) fn forget(&self, image: &str) {
@@ -57,7 +63,22 @@ impl Failures {
         }
     }
 
+    pub(crate) fn forget_all(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Failure>> {
         self.by_image.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Failure {
+    /// How long still.
+    fn wait(&self, now: SystemTime) -> Option<Duration> {
+        if was_set_back(now, self.at) {
+            return None;
+        }
+        let passed = now.duration_since(self.at).unwrap_or_default();
+        self.length.checked_sub(passed).filter(|wait| !wait.is_zero())
     }
 }

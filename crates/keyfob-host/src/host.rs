@@ -19,7 +19,7 @@ pub use build::{BuildError, HostBuilder, PluginProblem};
 
 use crate::{
     Answer, CacheKey, Chain, Config, Credential, DockerConfigFileError, FeatureGates, Logins,
-    NodeDockerConfig, ProviderOutcome, ProviderReport, Pull,
+    NodeDockerConfig, ProviderOutcome, ProviderReport, Pull, Source,
     cache::CacheKeys,
     index::PatternIndex,
     provider::{Provider, Step, Surroundings},
@@ -45,19 +45,20 @@ struct Snapshot {
 
 impl Host {
     /// A host of these providers, whose plugins are in this directory.
-    pub fn builder(config: Config, plugins: &Path) -> HostBuilder {
+    pub fn builder<'r>(config: Config, plugins: &Path) -> HostBuilder<'r> {
         HostBuilder::new(config, plugins)
     }
 
     /// The credentials for a pull. A plugin is run if its answer is not at hand.
     ///
-    /// Dropping the future leaves the runs to those who still wait, and their answers to the cache.
+    /// Dropping the future leaves the runs to those who still wait, and their answers to the cache. Plugins run on the
+    /// runtime that was [given](HostBuilder::runtime), or else on that of whoever asks first: it must go on being driven.
     pub async fn credentials(&self, pull: &Pull) -> Answer {
         let mut reports = Vec::new();
         for (provider, step) in self.begin(pull) {
             let outcome = match step {
                 Step::Done(outcome) => outcome,
-                Step::Waiting(ticket) => ticket.redeem().await.into(),
+                Step::Waiting(waiting, ticket) => waiting.wait(ticket, pull.image()).await,
             };
             reports.push(ProviderReport { provider, outcome });
         }
@@ -74,12 +75,17 @@ impl Host {
         Answer { credentials, reports, docker_config_error, anonymous_last }
     }
 
-    /// Forgets the cached answer that a credential came from, because a registry refused it; the next pull asks again.
+    /// Forgets the cached answer that a credential came from, because a registry refused it; the next pull asks again, or
+    /// reads the node's docker configuration again.
     ///
-    /// Returns whether there was one. A newer answer is kept.
+    /// Returns whether there was one. A newer answer is kept, and so is one that is just being fetched.
     pub fn reject(&self, credential: &Credential) -> bool {
+        let logins = credential.logins();
+        if let (Source::DockerConfig(_), Some(config)) = (logins.source(), &self.docker_config) {
+            return config.forget(logins);
+        }
         let snapshot = self.current.load();
-        snapshot.providers.iter().any(|provider| provider.forget(credential.logins()))
+        snapshot.providers.iter().any(|provider| provider.forget(logins))
     }
 
     /// Replaces the configuration, between two pulls. Providers that did not change keep what they have answered.
@@ -126,7 +132,7 @@ impl Host {
             None => (None, None),
             Some(Ok(logins)) => (logins, None),
             Some(Err(error)) => {
-                tracing::warn!(error = %Chain(&error), "the node's docker configuration gives nothing");
+                tracing::debug!(error = %Chain(&error), "the node's docker configuration gives nothing");
                 (None, Some(error))
             }
         }

@@ -1,4 +1,5 @@
-//! Which providers an image concerns, at a cost that does not grow with the patterns that cannot match.
+//! Which providers an image concerns, at a cost that does not grow with the patterns that cannot match, but with the
+//! number of shapes among them, which is small unless somebody makes it large on purpose.
 //!
 //! Each label of a pattern's host name fixes something of the image's label: all of it, or how it begins and ends.
 //! Patterns that fix the same amounts are one *shape*: for it, what an image's name has in the fixed places is one

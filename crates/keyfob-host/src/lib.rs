@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod aging;
 mod answer;
 mod bounded_file;
 mod cache;

@@ -74,10 +74,19 @@ impl Metrics {
         }
     }
 
-    /// A plugin that is gone is no longer shown as having entries or waiters.
-    pub(crate) fn forget_plugin(&self, name: &Arc<str>) {
+    /// A plugin that begins anew has no entries and no waiters, whatever its predecessor still has.
+    pub(crate) fn restart_plugin(&self, name: &Arc<str>) {
         self.0.cache_entries.remove(&label(name));
         self.0.waiters.remove(&label(name));
+    }
+
+    /// A plugin that is gone is no longer shown.
+    pub(crate) fn forget_plugin(&self, name: &Arc<str>) {
+        self.restart_plugin(name);
+        self.0.cache_hits.remove(&label(name));
+        self.0.cache_misses.remove(&label(name));
+        self.0.plugin_errors.remove(&label(name));
+        self.0.plugin_duration.remove(&label(name));
     }
 
     /// A run, however it ended.

@@ -88,6 +88,17 @@ impl NodeDockerConfig {
         Ok(logins)
     }
 
+    /// Reads anew the next time, if these are still the logins that are remembered.
+    pub(crate) fn forget(&self, logins: &Arc<Logins>) -> bool {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = read.as_ref().and_then(|read| read.logins.as_ref());
+        let is_same = remembered.is_some_and(|remembered| Arc::ptr_eq(remembered, logins));
+        if is_same {
+            *read = None;
+        }
+        is_same
+    }
+
     fn new(files: Files, clock: Arc<dyn Clock>) -> Self {
         Self { files, lifetime: Self::LIFETIME, clock, read: Mutex::default() }
     }
@@ -152,8 +163,9 @@ fn read_file(
     let config =
         read(bytes.expose()).map_err(|error| DockerConfigFileError::Invalid(path.into(), error))?;
     let logins = config.into_logins(Source::DockerConfig(path.into()));
-    for skipped in logins.skipped() {
-        tracing::warn!(path = %path.display(), %skipped, "docker configuration has a key that is never found");
+    if let [first, rest @ ..] = logins.skipped() {
+        let more = rest.len();
+        tracing::warn!(path = %path.display(), %first, more, "docker configuration has keys that are no URLs");
     }
     Ok(logins)
 }

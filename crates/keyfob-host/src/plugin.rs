@@ -245,9 +245,16 @@ pub enum CallError {
         /// The last one.
         last: Arc<Self>,
     },
-    /// The runtime was shut down around the run.
-    #[error("the run of the plugin was lost; was the program shutting down?")]
+    /// The run ended without an answer: its runtime was shut down, or there is a defect in this program.
+    #[error(
+        "the run of the plugin was lost, because the program is shutting down or by a defect of it"
+    )]
     Lost,
+    /// There is no runtime to run the plugin on.
+    #[error(
+        "there is no tokio runtime to run the plugin on: give one to the host, or ask from within one"
+    )]
+    NoRuntime,
 }
 
 impl CallError {

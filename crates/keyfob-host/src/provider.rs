@@ -11,6 +11,7 @@ use std::{
 
 use keyfob_api::{CacheKeyType, GoDuration};
 use keyfob_exec::{Clock, Invocation, LookupError, Runner};
+use tokio::runtime::Handle;
 
 use crate::{
     CallError, Chain, HostOptions, Logins, ProviderConfig, ProviderOutcome, Skipped, Source,
@@ -29,6 +30,14 @@ pub(crate) struct Surroundings {
     pub(crate) plugins: Arc<Path>,
     pub(crate) options: HostOptions,
     pub(crate) metrics: Metrics,
+    pub(crate) runtime: Option<Handle>,
+}
+
+impl Surroundings {
+    /// Where plugins run: the host's own runtime, or the caller's.
+    fn runtime(&self) -> Option<Handle> {
+        self.runtime.clone().or_else(|| Handle::try_current().ok())
+    }
 }
 
 /// A provider of a valid configuration.
@@ -45,7 +54,15 @@ pub(crate) struct Provider {
 }
 
 /// What a run brought to everybody who waited for it.
-pub(crate) type Flown = Result<Fetched, Arc<CallError>>;
+pub(crate) type Flown = Result<Brought, Arc<CallError>>;
+
+/// An answer, new or not.
+#[derive(Clone, Debug)]
+pub(crate) enum Brought {
+    /// It came while the pilot was on the way.
+    Found(Hit),
+    Fetched(Fetched),
+}
 
 /// A new answer.
 #[derive(Clone, Debug)]
@@ -53,13 +70,14 @@ pub(crate) struct Fetched {
     pub(crate) logins: Arc<Logins>,
     pub(crate) scope: CacheKeyType,
     pub(crate) expires: Option<SystemTime>,
+    /// How long the plugin ran.
     pub(crate) took: Duration,
 }
 
 /// How far a question got without waiting.
 pub(crate) enum Step {
     Done(ProviderOutcome),
-    Waiting(Ticket<Flown>),
+    Waiting(Arc<Provider>, Ticket<Flown>),
 }
 
 impl Provider {
@@ -91,7 +109,7 @@ impl Provider {
         if let Some(hit) = self.cache.get(keys, now, self.retry_renewal()) {
             self.metrics.hits.inc();
             if hit.refresh {
-                self.refresh(image, keys);
+                self.refresh(image, keys, now);
             }
             return Step::Done(hit.into());
         }
@@ -100,7 +118,29 @@ impl Provider {
         if let Some(pilot) = pilot {
             self.take_off(pilot, image, keys, now);
         }
-        Step::Waiting(ticket)
+        Step::Waiting(self.clone(), ticket)
+    }
+
+    /// Waits for a run. One that was lost with the runtime of whoever asked first is started again, once.
+    pub(crate) async fn wait(
+        self: Arc<Self>,
+        ticket: Ticket<Flown>,
+        image: &str,
+    ) -> ProviderOutcome {
+        if let Some(flown) = ticket.redeem().await {
+            return flown.into();
+        }
+        let again = match CacheKeys::new(image, &[]) {
+            Ok(keys) => self.ask(image, &keys, self.around.clock.now()),
+            Err(error) => Step::Done(ProviderOutcome::Failed(Arc::new(error.into()))),
+        };
+        match again {
+            Step::Done(outcome) => outcome,
+            Step::Waiting(_, ticket) => match ticket.redeem().await {
+                Some(flown) => flown.into(),
+                None => ProviderOutcome::Failed(Arc::new(CallError::Lost)),
+            },
+        }
     }
 
     /// What will be run for an image.
@@ -108,9 +148,13 @@ impl Provider {
         self.plugin.invocation(image)
     }
 
-    /// Forgets an answer that is still kept.
+    /// Forgets an answer that is still kept; whatever failed since then is asked again too.
     pub(crate) fn forget(&self, logins: &Arc<Logins>) -> bool {
-        self.cache.forget(logins)
+        let forgotten = self.cache.forget(logins);
+        if forgotten {
+            self.failures.forget_all();
+        }
+        forgotten
     }
 
     pub(crate) fn cached(&self) -> Vec<(CacheKey, SystemTime)> {
@@ -123,10 +167,11 @@ impl Provider {
         (attributes.require_service_account == Some(true)).then_some(Skipped::NoServiceAccount)
     }
 
-    /// How long a renewal that failed is not tried again; nothing if answers are not renewed.
+    /// After how long a renewal is tried again: the last one has ended by then. Nothing if answers are not renewed.
     fn retry_renewal(&self) -> Option<Duration> {
         let options = &self.around.options;
-        options.refresh_ahead.and(Some(options.backoff.unwrap_or_default().initial))
+        let backoff = options.backoff.unwrap_or_default().initial;
+        options.refresh_ahead.and(Some(backoff.max(options.timeout_of(&self.name))))
     }
 
     /// From when on an answer is renewed, if at all; not in the first half of its life, however short that is.
@@ -137,7 +182,10 @@ impl Provider {
     }
 
     /// In the background, and only if nobody is asking already.
-    fn refresh(self: &Arc<Self>, image: &str, keys: &CacheKeys) {
+    fn refresh(self: &Arc<Self>, image: &str, keys: &CacheKeys, now: SystemTime) {
+        if self.failures.hold(image, now).is_some() {
+            return;
+        }
         if let (_, Some(pilot)) = self.flights.board(image.as_bytes()) {
             self.fly(pilot, image, keys);
         }
@@ -151,8 +199,8 @@ impl Provider {
         keys: &CacheKeys,
         now: SystemTime,
     ) {
-        if let Some(Hit { logins, scope, expires, .. }) = self.cache.get(keys, now, None) {
-            pilot.land(Ok(Fetched { logins, scope, expires: Some(expires), took: Duration::ZERO }));
+        if let Some(hit) = self.cache.get(keys, now, None) {
+            pilot.land(Ok(Brought::Found(hit)));
         } else if let Some(error) = self.failures.hold(image, now) {
             pilot.land(Err(error));
         } else {
@@ -160,12 +208,19 @@ impl Provider {
         }
     }
 
-    /// The run belongs to no caller.
+    /// The run belongs to no caller. What is lost with it, by a panic or the end of its runtime, is only its answer.
     fn fly(self: &Arc<Self>, pilot: Pilot<Flown>, image: &str, keys: &CacheKeys) {
+        let Some(runtime) = self.around.runtime() else {
+            return pilot.land(Err(self.failed(image, CallError::NoRuntime)));
+        };
         let (provider, image, keys) = (self.clone(), image.to_owned(), keys.clone());
-        tokio::spawn(async move {
-            let flown = provider.fetch(&image, &keys).await;
-            pilot.land(flown);
+        runtime.clone().spawn(async move {
+            let fetching = {
+                let (provider, image) = (provider.clone(), image.clone());
+                runtime.spawn(async move { provider.fetch(&image, &keys).await })
+            };
+            let flown = fetching.await;
+            pilot.land(flown.unwrap_or_else(|_| Err(provider.failed(&image, CallError::Lost))));
         });
     }
 
@@ -176,18 +231,21 @@ impl Provider {
         match answer {
             Ok(answer) => {
                 self.failures.forget(image);
-                Ok(self.keep(answer, keys, now, took))
+                Ok(Brought::Fetched(self.keep(answer, keys, now, took)))
             }
-            Err(error) => {
-                tracing::warn!(
-                    provider = %self.name, image, error = %Chain(&error),
-                    "the plugin gave no credentials; other providers may"
-                );
-                let error = Arc::new(error);
-                self.failures.record(image, &error, now);
-                Err(error)
-            }
+            Err(error) => Err(self.failed(image, error)),
         }
+    }
+
+    /// Every failure is logged here, once, and remembered.
+    fn failed(&self, image: &str, error: CallError) -> Arc<CallError> {
+        tracing::warn!(
+            provider = %self.name, image, error = %Chain(&error),
+            "the plugin gave no credentials; other providers may"
+        );
+        let error = Arc::new(error);
+        self.failures.record(image, &error, self.around.clock.now());
+        error
     }
 
     async fn run(&self, image: &str) -> (Duration, Result<PluginAnswer, CallError>) {
@@ -209,12 +267,13 @@ impl Provider {
         let default = self.config.default_cache_duration.unwrap_or(GoDuration::ZERO);
         let expires = answer.lifetime.expiry(now, default);
         let logins = Arc::new(Logins::new(Source::Provider(self.name.clone()), answer.entries));
-        for error in logins.skipped() {
-            tracing::warn!(provider = %self.name, %error, "a key of the answer is no URL; left out");
+        if let [first, rest @ ..] = logins.skipped() {
+            let more = rest.len();
+            tracing::warn!(provider = %self.name, %first, more, "keys of the answer are no URLs; left out");
         }
         if let Some(expires) = expires {
-            let key = keys.of(answer.scope);
-            self.cache.put(key, logins.clone(), expires, self.renewal(now, expires));
+            let (key, renewal) = (keys.of(answer.scope), self.renewal(now, expires));
+            self.cache.put(key, logins.clone(), [now, expires], renewal);
         }
         Fetched { logins, scope: answer.scope, expires, took }
     }

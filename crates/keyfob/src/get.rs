@@ -38,7 +38,7 @@ enum GetOutput {
     Table,
     /// For programs: `{"image","credentials":[{"provider","key","username","password"}],"errors":[{"provider","error"}]}`.
     Json,
-    /// A docker `config.json`, always with its secrets, since it is of no use without. The first credential of each key.
+    /// A docker `config.json` to pull the image with, always with its secrets, since it is of no use without.
     Docker,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &GetArgs) -> Outcome {
         Err(error) => return error.into(),
     };
     let mut outcome = match sources.find(&image) {
-        Ok(found) => args.print(&found),
+        Ok(found) => args.print(&image, &found),
         Err(failure) => failure.into(),
     };
     let missing = sources.providers.iter().flat_map(Providers::missing);
@@ -62,13 +62,14 @@ pub(crate) fn run(args: &GetArgs) -> Outcome {
 }
 
 impl GetArgs {
-    fn print(&self, found: &Found) -> Outcome {
+    fn print(&self, image: &ImageRef, found: &Found) -> Outcome {
         let answer = Answer::new(self, found);
         let stdout = match self.output {
             GetOutput::Table => answer.table(),
             GetOutput::Json => serde_json::to_string(&answer).unwrap_or_default() + "\n",
             GetOutput::Docker => {
-                DockerConfig::of(&found.credentials).encode().expose().clone() + "\n"
+                let config = DockerConfig::of(image.registry(), &found.credentials);
+                config.encode().expose().clone() + "\n"
             }
         };
         let verdict = found.verdict();

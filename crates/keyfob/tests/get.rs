@@ -81,20 +81,19 @@ fn passwords_are_shown_when_asked_for() {
 }
 
 #[test]
-fn docker_gets_a_configuration_with_the_first_credential_of_each_key() {
+fn docker_gets_a_configuration_with_the_first_credential_of_each_key_it_understands() {
     let node = Node::new()
         .answering("one", &["r.example"], &[["r.example", "ada", "pass"]])
-        .answering("two", &["r.example"], &[["r.example", "bob", "x"], ["*.example", "eve", "y"]]);
+        .answering("two", &["r.example"], &[["r.example", "bob", "x"], ["*.example", "eve", "y"]])
+        .answering("all", &["*.hub"], &[["*.hub", "kim", "z"]]);
 
     let said = get(&node, &[IMAGE, "-o", "docker"]);
 
     assert_eq!(said.code, 0);
-    let login = |username: &str, password: &str, auth: &str| json!({"username": username, "password": password, "auth": auth});
-    let expected = json!({"auths": {
-        "*.example": login("eve", "y", "ZXZlOnk="),
-        "r.example": login("ada", "pass", "YWRhOnBhc3M="),
-    }});
-    assert_eq!(said.json(), expected);
+    let login = json!({"username": "ada", "password": "pass", "auth": "YWRhOnBhc3M="});
+    assert_eq!(said.json(), json!({"auths": {"r.example": login}}));
+    let hub = get(&node, &["eu.hub/app", "-o", "docker"]).json();
+    assert_eq!(hub["auths"]["eu.hub"]["username"], "kim");
     let nothing = get(&node, &["x.example/app", "-o", "docker"]);
     assert_eq!((nothing.code, nothing.json()), (3, json!({"auths": {}})));
 }

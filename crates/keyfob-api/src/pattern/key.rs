@@ -125,16 +125,21 @@ impl RegistryKey {
     }
 }
 
-/// The stored key; bytes that are no text are shown as U+FFFD.
+/// The stored key. Bytes that are no text are shown as U+FFFD, and what stands before an `@` is not: with a scheme that is
+/// none (`HTTPS://`) a user and a password stay in the key.
 impl fmt::Display for RegistryKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&String::from_utf8_lossy(self.as_bytes()), f)
+        let text = String::from_utf8_lossy(self.as_bytes());
+        match text.rsplit_once('@') {
+            Some((_, behind)) => write!(f, "***@{behind}"),
+            None => f.write_str(&text),
+        }
     }
 }
 
 impl fmt::Debug for RegistryKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RegistryKey({:?})", String::from_utf8_lossy(self.as_bytes()))
+        write!(f, "RegistryKey({:?})", self.to_string())
     }
 }
 

@@ -17,6 +17,7 @@ use keyfob_exec::{
 };
 use prometheus_client::registry::Registry;
 use thiserror::Error;
+use tokio::runtime::Handle;
 
 use super::{Host, Reloaded, Snapshot};
 use crate::{
@@ -28,18 +29,19 @@ use crate::{
 
 /// Everything a host is made of.
 #[derive(Debug)]
-pub struct HostBuilder {
+pub struct HostBuilder<'r> {
     config: Config,
     plugins: PathBuf,
     clock: Arc<dyn Clock>,
     runner: Arc<dyn Runner>,
     gates: FeatureGates,
     options: HostOptions,
-    metrics: Metrics,
+    registry: Option<&'r mut Registry>,
+    runtime: Option<Handle>,
     docker_config: Option<NodeDockerConfig>,
 }
 
-impl HostBuilder {
+impl<'r> HostBuilder<'r> {
     pub(super) fn new(config: Config, plugins: &Path) -> Self {
         Self {
             config,
@@ -48,7 +50,8 @@ impl HostBuilder {
             runner: Arc::new(ProcessRunner::new(SystemEnvironment)),
             gates: FeatureGates::default(),
             options: HostOptions::default(),
-            metrics: Metrics::default(),
+            registry: None,
+            runtime: None,
             docker_config: None,
         }
     }
@@ -94,10 +97,17 @@ impl HostBuilder {
         self
     }
 
-    /// Where the host's metrics are shown.
+    /// Where the host's metrics are shown, once it is built.
     #[must_use]
-    pub fn metrics(self, registry: &mut Registry) -> Self {
-        registry.register_collector(Box::new(self.metrics.clone()));
+    pub fn metrics(mut self, registry: &'r mut Registry) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
+    /// Where plugins run, whoever asks. Without it they run on the runtime of whoever asks first.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -115,13 +125,17 @@ impl HostBuilder {
                 runner: self.runner,
                 plugins: self.plugins.into(),
                 options: self.options,
-                metrics: self.metrics,
+                metrics: Metrics::default(),
+                runtime: self.runtime,
             }),
             gates: self.gates,
             docker_config: self.docker_config,
         };
         host.replace(self.config)?;
         host.around.metrics.configured(hash.as_deref());
+        if let Some(registry) = self.registry {
+            registry.register_collector(Box::new(host.around.metrics.clone()));
+        }
         Ok(host)
     }
 }
@@ -138,11 +152,13 @@ impl Host {
         };
         for provider in &old.providers {
             let new = config.providers.iter().find(|config| config.name == provider.config.name);
-            if new.is_none_or(|config| is_kept(config).is_none()) {
-                self.around.metrics.forget_plugin(&provider.name);
-            }
-            if new.is_none() {
-                reloaded.removed.push(provider.config.name.clone());
+            match new.map(is_kept) {
+                Some(Some(_)) => {}
+                Some(None) => self.around.metrics.restart_plugin(&provider.name),
+                None => {
+                    self.around.metrics.forget_plugin(&provider.name);
+                    reloaded.removed.push(provider.config.name.clone());
+                }
             }
         }
         let mut providers = Vec::with_capacity(config.providers.len());

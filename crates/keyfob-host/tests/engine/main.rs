@@ -6,6 +6,7 @@ mod beyond_upstream;
 mod caching;
 mod order;
 mod reload;
+mod surprises;
 
 use std::{
     fs::{self, Permissions},
@@ -66,7 +67,7 @@ impl Stage {
         *self.says.lock().unwrap() = says;
     }
 
-    fn builder(&mut self, providers: impl IntoIterator<Item = ProviderConfig>) -> HostBuilder {
+    fn builder(&mut self, providers: impl IntoIterator<Item = ProviderConfig>) -> HostBuilder<'_> {
         let config = Config::new(providers);
         for provider in &config.providers {
             self.install(&provider.name);
@@ -189,8 +190,9 @@ async fn settle() {
 #[test]
 fn a_host_is_not_built_without_its_plugin_directory_or_a_plugin() {
     let mut stage = Stage::new(Says::Failure);
+    let gone = stage.plugins.path().join("gone");
     let builder = stage.builder([provider("there", ["r.io"]), provider("gone", ["r.io"])]);
-    fs::remove_file(stage.plugins.path().join("gone")).unwrap();
+    fs::remove_file(gone).unwrap();
     let error = builder.build().unwrap_err();
     assert!(matches!(&error, BuildError::Plugins(problems) if problems.len() == 1), "{error}");
     assert!(error.to_string().contains("/gone: install it there"), "{error}");

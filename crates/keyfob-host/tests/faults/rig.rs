@@ -63,7 +63,10 @@ impl Folder {
     }
 
     /// A host of these providers, which starts real processes.
-    pub(crate) fn host(&self, providers: impl IntoIterator<Item = ProviderConfig>) -> HostBuilder {
+    pub(crate) fn host<'r>(
+        &self,
+        providers: impl IntoIterator<Item = ProviderConfig>,
+    ) -> HostBuilder<'r> {
         Host::builder(Config::new(providers), &self.path("plugins"))
             .runner(ProcessRunner::new(MapEnvironment::default()))
             .clock(ManualClock::default())

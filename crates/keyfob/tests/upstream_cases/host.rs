@@ -81,7 +81,7 @@ impl Stage {
         (host, runner)
     }
 
-    pub(crate) fn builder(&mut self, providers: &[ProviderConfig]) -> keyfob_host::HostBuilder {
+    pub(crate) fn builder(&mut self, providers: &[ProviderConfig]) -> keyfob_host::HostBuilder<'_> {
         Host::builder(Config::new(providers.to_vec()), self.plugins.path())
             .clock(self.clock.clone())
             .options(self.options.clone())

@@ -1,0 +1,69 @@
+//! What reaches the log. One test, because whether a line is logged at all is decided for the whole process.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+};
+
+use keyfob_exec::{Finished, Invocation, RunError, Status, StderrTail};
+use keyfob_host::{Config, Host, ProviderConfig, Pull};
+use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture};
+
+/// One plugin fails, one panics, one answers with a thousand keys that are none.
+fn says(invocation: &Invocation) -> Result<Finished, RunError> {
+    let program = invocation.program().to_owned();
+    let (stderr, elapsed) = (StderrTail::default(), std::time::Duration::ZERO);
+    match program.file_name().and_then(|name| name.to_str()) {
+        Some("fails") => {
+            Err(RunError::Failed { program, status: Status::Exited(1), stderr, elapsed })
+        }
+        Some("many") => {
+            let stdout = many_bad_keys().into_bytes().into();
+            Ok(Finished { program, status: Status::Exited(0), stdout, stderr, elapsed })
+        }
+        _ => unreachable!("a defect"),
+    }
+}
+
+fn many_bad_keys() -> String {
+    let login = serde_json::json!({"username": "u", "password": "hunter2"});
+    let auth = (0..1_000).map(|n| (format!("hunter2 {n}"), login.clone()));
+    serde_json::json!({
+        "kind": "CredentialProviderResponse",
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "cacheKeyType": "Image",
+        "auth": auth.collect::<serde_json::Map<_, _>>(),
+    })
+    .to_string()
+}
+
+#[tokio::test]
+async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
+    let logs = LogCapture::start();
+    let plugins = tempfile::tempdir().unwrap();
+    let providers = ["fails", "panics", "many"].map(|name| {
+        fs::write(plugins.path().join(name), "").unwrap();
+        fs::set_permissions(plugins.path().join(name), Permissions::from_mode(0o755)).unwrap();
+        ProviderConfig {
+            name: name.into(),
+            match_images: vec!["r.io".into()],
+            default_cache_duration: keyfob_api::GoDuration::parse("1m").ok(),
+            api_version: "credentialprovider.kubelet.k8s.io/v1".into(),
+            ..ProviderConfig::default()
+        }
+    });
+    let host = Host::builder(Config::new(providers), plugins.path());
+    let host = host.runner(FakeRunner::new(says)).build().unwrap();
+    let pull = Pull::parse("r.io/app").unwrap();
+
+    let answers = tokio::join!(host.credentials(&pull), host.credentials(&pull));
+
+    assert_eq!((answers.0.errors().count(), answers.1.errors().count()), (2, 2));
+    let text = logs.text();
+    let lines = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(lines("the plugin gave no credentials"), 2, "{text}");
+    assert_eq!(lines("exit code 1"), 1, "{text}");
+    assert_eq!(lines("the run of the plugin was lost"), 1, "{text}");
+    assert_eq!((lines("left out"), lines("more=999")), (1, 1), "{text}");
+    LeakCheck::new(["hunter2"]).text("the log", &text);
+}
