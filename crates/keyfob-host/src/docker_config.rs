@@ -47,7 +47,7 @@ impl DockerConfig {
         if is_legacy(&root) { Self::read_legacy(text) } else { Self::read_json(text) }
     }
 
-    /// What docker, podman and skopeo need to know to pull an image with these credentials: the first under the name that
+    /// What docker and skopeo need to know to pull an image with these credentials: the first under the name that
     /// they know its registry by, and the others under their own keys. Keys with stars mean nothing to them.
     pub fn of<'a>(registry: &str, credentials: impl IntoIterator<Item = &'a Credential>) -> Self {
         let registry = match registry {
