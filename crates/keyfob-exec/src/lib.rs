@@ -35,6 +35,7 @@ mod process;
 mod program;
 mod redact;
 mod runner;
+mod terminal;
 mod trust;
 
 pub use clock::{Clock, SystemClock};
@@ -44,4 +45,5 @@ pub use outcome::{Finished, RunError, Status, StderrTail};
 pub use program::{LookupError, NotRunnable, Program};
 pub use redact::{REDACTED, Redactor};
 pub use runner::{ProcessRunner, Runner, Running};
+pub use terminal::{on_one_line, printable, steers};
 pub use trust::{Concern, Flaw, TrustPolicy, Untrusted, check_trust};

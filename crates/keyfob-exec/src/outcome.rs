@@ -6,7 +6,7 @@ use keyfob_api::Secret;
 use nix::sys::signal::Signal;
 use thiserror::Error;
 
-use crate::{NotRunnable, Redactor};
+use crate::{NotRunnable, Redactor, printable};
 
 /// A program that ran to its end, well or not.
 #[derive(Debug)]
@@ -96,20 +96,6 @@ impl fmt::Display for StderrTail {
         let start = if self.truncated { "…" } else { "" };
         write!(f, "{start}{}", self.text.replace('\n', " | "))
     }
-}
-
-/// Text that cannot move a cursor, colour a terminal or turn around what is read: such characters are spelled out.
-pub(crate) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        let turns = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if turns || (c.is_control() && !matches!(c, '\n' | '\t')) {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
 }
 
 impl RunError {

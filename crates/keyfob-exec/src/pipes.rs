@@ -10,7 +10,7 @@ use rustix::{
 use tokio::net::unix::pipe;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::{Redactor, outcome::printable};
+use crate::{Redactor, printable};
 
 /// A pipe that no child inherits by accident. Both ends lie above the standard descriptors, which the spawn overwrites.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

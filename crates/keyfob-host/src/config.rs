@@ -1,12 +1,14 @@
 //! Which plugins there are and for which images.
 //!
-//! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe).
+//! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe;
+//!   `conceal` keeps secrets out of upstream's texts).
 //! - `validate`: what a kubelet refuses; `lint`: what it accepts and its owner regrets.
 //! - `migrate`: the whole in today's form.
 //!
 //! Upstream: `CredentialProviderConfig` of `k8s.io/kubelet/config` (v1, v1beta1, v1alpha1).
 
 mod annotation_key;
+mod conceal;
 mod decode;
 mod dialect;
 mod error;
@@ -62,6 +64,8 @@ pub struct Config {
     pub hash: Option<String>,
     /// Where the providers came from, one for each of those that came from files.
     origins: Vec<Origin>,
+    /// Where the first file has its providers, or would have them.
+    place: Option<Place>,
 }
 
 impl Config {

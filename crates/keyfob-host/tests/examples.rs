@@ -162,3 +162,31 @@ fn the_first_keps_types_have_a_list_of_arguments() {
     let variable = |name: &str, value: &str| EnvVar { name: name.into(), value: value.into() };
     assert_eq!(provider.env, [variable("REGION", "us-west-2"), variable("RETRIES", "3")]);
 }
+
+#[test]
+fn what_yaml_has_changed_is_no_argument() {
+    let head = "kind: credentialprovider\napiVersion: v1alpha1\nproviders:\n- name: p\n  imageMatchers: [r.io]\n  extraArgs:\n";
+    let said = |rest: &str| {
+        let error = Config::from_files([("c.yaml", format!("{head}{rest}"))]).unwrap_err();
+        let place = error.place().unwrap().to_string();
+        format!("{place}: {error} / {}", error.help().unwrap())
+    };
+    let number = "put quotes around it: YAML reads this as a number and would change it";
+    let boolean = "put quotes around it: YAML reads this as a boolean and would change it";
+    let wrong = "error decoding config \"c.yaml\": providers[0].extraArgs";
+
+    for text in ["012345678910", "1.10"] {
+        assert_eq!(
+            said(&format!("    account: {text}\n")),
+            format!("c.yaml:7:14: {wrong}.account: expected a string, found a number / {number}")
+        );
+    }
+    assert_eq!(
+        said("    flag: no\n"),
+        format!("c.yaml:7:11: {wrong}.flag: expected a string, found a boolean / {boolean}")
+    );
+    assert_eq!(
+        said("  - name: retries\n    value: 3\n"),
+        format!("c.yaml:8:12: {wrong}[0].value: expected a string, found a number / {number}")
+    );
+}

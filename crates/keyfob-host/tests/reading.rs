@@ -114,6 +114,63 @@ fn neither_debug_nor_the_single_errors_show_the_file() {
     assert!(!format!("{config:?} {:?}", config.lint(None)).contains(secret));
 }
 
+/// Upstream quotes the whole file.
+#[test]
+fn the_text_that_quotes_the_file_has_none_of_its_secrets() {
+    let said = |text: &str| Config::from_files([("c.yaml", text)]).unwrap_err().to_string();
+    let missing = "error decoding config \"c.yaml\": Object 'Kind' is missing in";
+    assert_eq!(
+        said("providers:\n- name: p\n  env: [{name: A, value: hunter2}]\n"),
+        format!("{missing} 'providers:\n- name: p\n  env: [{{name: A, value: [redacted]}}]\n'")
+    );
+    assert_eq!(
+        said(r#"{"auths":{"r.io":{"auth":"aHVudGVyMg==","identitytoken":"hunter2"}}}"#),
+        format!(
+            r#"{missing} '{{"auths":{{"r.io":{{"auth":[redacted],"identitytoken":[redacted]}}}}}}'"#
+        )
+    );
+    assert_eq!(
+        said(r#"{"apiVersion":"v1","auth":{"r.io":{"username":"u","password":"p"}}}"#),
+        format!(
+            r#"{missing} '{{"apiVersion":"v1","auth":{{"r.io":{{"username":[redacted],"password":[redacted]}}}}}}'"#
+        )
+    );
+    assert_eq!(
+        said("env:\n- name: A\n  value: !!int hunter2\n"),
+        "error decoding config \"c.yaml\": yaml: cannot decode !!str `[redacted]` as a !!int"
+    );
+}
+
+#[test]
+fn a_wrong_version_is_told_at_the_version_and_a_wrong_kind_at_the_kind() {
+    let place = |text: &str| {
+        Config::from_files([("c.yaml", text)]).unwrap_err().place().unwrap().to_string()
+    };
+    assert_eq!(place(&GOOD.replace("config.k8s.io/v1\n", "config.k8s.io/v2\n")), "c.yaml:1:13");
+    assert_eq!(place(&GOOD.replace("ProviderConfig", "Config")), "c.yaml:2:7");
+    assert_eq!(place("apiVersion: a/b/c\nkind: Pod\n"), "c.yaml:1:13");
+}
+
+#[test]
+fn a_star_for_any_registry_is_warned_of() {
+    for text in ["*", "*/*", "*/team", "te*"] {
+        let provider = ProviderConfig {
+            match_images: vec![text.into()],
+            name: "p".into(),
+            ..Default::default()
+        };
+        let warnings = lint(provider, None);
+        let message = format!(
+            "the pattern {text:?} is only for registries of one label, such as localhost: \"*\" stands for one label"
+        );
+        assert_eq!(messages(&warnings), [message]);
+        assert!(warnings[0].help.ends_with("there is no pattern for all registries"));
+    }
+    let named = ["*.io", "*:5000", "localhost"].map(str::to_owned).to_vec();
+    let provider = ProviderConfig { match_images: named, name: "p".into(), ..Default::default() };
+    assert_eq!(messages(&lint(provider, None)), [""; 0]);
+}
+
 fn lint(provider: ProviderConfig, plugins: Option<&Path>) -> Vec<Warning> {
     Config::new([provider]).lint(plugins)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use keyfob_host::{FeatureGates, ParsedGates};
+use keyfob_host::{FeatureGates, GatesError, ParsedGates};
 
 use crate::{demo::Manner, explain::ExplainArgs, get::GetArgs};
 
@@ -58,7 +58,7 @@ pub(crate) struct MatchArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "JSON: {\"valid\",\"hash\",\"aggregate\",\"errors\":[{\"path\",\"kind\",\"message\",\"help\",\"file\",\"line\",\"column\"}],\"warnings\":[…]}, \
-                  where aggregate is the kubelet's own error text.\n\
+                  where aggregate is the kubelet's own error text, without the secrets of a file that it quotes.\n\
                   A plugin's answer (a CredentialProviderResponse) is judged too.\n\
                   Exit codes: 0 valid, 1 not valid, 2 wrong usage, 4 the result could not be written."
 )]
@@ -85,9 +85,20 @@ pub(crate) struct HostArgs {
     /// The directory of the plugins.
     #[arg(long, alias = "image-credential-provider-bin-dir", value_name = "DIR")]
     pub(crate) bin_dir: Option<PathBuf>,
-    /// The kubelet's feature gates: `A=true,B=false`.
-    #[arg(long, value_name = "GATES", value_parser = FeatureGates::parse, default_value = "", hide_default_value = true)]
-    pub(crate) feature_gates: ParsedGates,
+    /// The kubelet's feature gates: `A=true,B=false`. May be repeated; what is set later counts.
+    #[arg(long, value_name = "GATES", value_parser = gates)]
+    feature_gates: Vec<String>,
+}
+
+impl HostArgs {
+    /// All gates together; each list was read before.
+    pub(crate) fn feature_gates(&self) -> ParsedGates {
+        FeatureGates::parse(&self.feature_gates.join(",")).unwrap_or_default()
+    }
+}
+
+fn gates(text: &str) -> Result<String, GatesError> {
+    FeatureGates::parse(text).map(|_| text.to_owned())
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]

@@ -2,7 +2,7 @@
 //!
 //! - `report`: what is told, in a stable shape; `gather` fills it from what was asked.
 //! - `advice`: what to do about each problem; `nearest`: the pattern that almost matched.
-//! - `command`: what is run, without its secrets.
+//! - `command`: what is run, without its secrets; `verdict`: the answer in a sentence.
 //! - `text`: the report for people.
 
 mod advice;
@@ -11,6 +11,7 @@ mod gather;
 pub(crate) mod nearest;
 mod report;
 mod text;
+mod verdict;
 
 use clap::Args;
 use keyfob_api::{ImageError, ImageRef};
@@ -20,7 +21,8 @@ use crate::{Outcome, cli::Output, host_args::SourceArgs};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Every provider that matches is asked, once. No secret is ever printed.\n\n\
+    after_help = "Every provider that matches is asked, once. No password and no value of a variable \
+                  is printed; of arguments, what looks like a secret is hidden.\n\n\
                   Exit codes: 0 there are credentials, 1 every provider that matches failed, 2 the image or the \
                   configuration is wrong, 3 there are no credentials, 4 the answer could not be written, 130 it was \
                   stopped by a signal."

@@ -143,7 +143,7 @@ impl<'a> Answer<'a> {
     /// For people: who failed, and that there is nothing.
     fn complaints(&self, verdict: Verdict) -> String {
         let failed = |failure: &Failure<'_>| {
-            format!("keyfob: provider {} failed: {}\n", failure.provider, failure.error)
+            format!("keyfob: provider {} failed: {}\n", shown(failure.provider), failure.error)
         };
         let nothing = match verdict {
             Verdict::Yes => None,

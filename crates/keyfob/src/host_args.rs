@@ -98,10 +98,11 @@ impl SourceArgs {
 
     /// A kubelet's whole list may be given; most of it decides nothing here.
     fn gates(&self) -> FeatureGates {
-        for gate in &self.host.feature_gates.unknown {
+        let parsed = self.host.feature_gates();
+        for gate in &parsed.unknown {
             tracing::info!(gate, "a feature gate that decides nothing here");
         }
-        self.host.feature_gates.gates
+        parsed.gates
     }
 }
 

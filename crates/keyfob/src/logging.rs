@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
+use keyfob_exec::printable;
 use tracing::{Level, subscriber::set_global_default};
 
 /// Flags of every command that runs plugins.
@@ -59,15 +60,8 @@ struct Printable<W>(W);
 impl<W: Write> Write for Printable<W> {
     /// All or nothing, so that nobody writes the rest a second time.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let mut shown = Vec::with_capacity(text.len());
-        for byte in text {
-            match byte {
-                b'\n' | b'\t' => shown.push(*byte),
-                byte if byte.is_ascii_control() => shown.extend(byte.escape_ascii()),
-                byte => shown.push(*byte),
-            }
-        }
-        self.0.write_all(&shown)?;
+        let shown = printable(&String::from_utf8_lossy(text));
+        self.0.write_all(shown.as_bytes())?;
         Ok(text.len())
     }
 
@@ -84,6 +78,6 @@ mod tests {
     fn a_log_line_cannot_steer_a_terminal() {
         let mut written = Vec::new();
         Printable(&mut written).write_all(b"provider=\x1b[31mred\n\ttwo\r\n").unwrap();
-        assert_eq!(written, b"provider=\\x1b[31mred\n\ttwo\\r\n");
+        assert_eq!(written, b"provider=\\u{1b}[31mred\n\ttwo\\r\n");
     }
 }

@@ -20,6 +20,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser as _};
+use keyfob_exec::printable;
 
 use crate::cli::{Cli, Command};
 
@@ -62,7 +63,8 @@ impl Outcome {
         Self { stderr, verdict: Verdict::WrongInput, ..Self::default() }
     }
 
-    /// Whoever closes our stdout has read enough: that is no failure. A full disk is.
+    /// Whoever closes our stdout has read enough: that is no failure. A full disk is. What people read on stderr may quote
+    /// what others wrote.
     fn print(&self) -> ExitCode {
         let written =
             io::stdout().write_all(self.stdout.as_bytes()).and_then(|()| io::stdout().flush());
@@ -73,7 +75,7 @@ impl Outcome {
             Ok(()) | Err(_) => (self.verdict, self.stderr.clone()),
         };
         // There is nowhere left to complain to.
-        io::stderr().write_all(stderr.as_bytes()).unwrap_or_default();
+        io::stderr().write_all(printable(&stderr).as_bytes()).unwrap_or_default();
         ExitCode::from(verdict as u8)
     }
 }

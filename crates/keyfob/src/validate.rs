@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ValidateArgs) -> Outcome {
 }
 
 fn judged(config: &Config, args: &ValidateArgs) -> Report {
-    let gates = &args.host.feature_gates;
+    let gates = args.host.feature_gates();
     let hash = config.hash.clone().unwrap_or_default();
     let what = match config.providers.len() {
         1 => "1 provider".to_owned(),

@@ -173,6 +173,37 @@ fn gates_decide_and_unknown_ones_are_told() {
 }
 
 #[test]
+fn gates_may_be_given_in_several_lists_and_the_last_counts() {
+    let tokens = "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n";
+    let folder = with(&format!("{GOOD}{tokens}"));
+    let [on, off] = ["true", "false"]
+        .map(|value| format!("KubeletServiceAccountTokenForCredentialProviders={value}"));
+    let code = |first: &str, second: &str| {
+        let args = ["c.yaml", "--feature-gates", first, "--feature-gates", second];
+        validate(&args, folder.path()).0
+    };
+
+    assert_eq!((code(&on, &off), code(&off, &on), code(&off, "NodeSwap=true")), (1, 0, 1));
+}
+
+#[test]
+fn programs_are_not_shown_secrets_either() {
+    let text = GOOD.replace("kind: ", "#") + "  env: [{name: TOKEN, value: hunter2}]\n";
+    let docker = json!({"auths": {"r.io": {"auth": "hunter2", "username": "u"}}}).to_string();
+    let answer = json!({
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "auth": {"r.io": {"username": "u", "password": "hunter2"}},
+    });
+    for text in [text, docker, answer.to_string(), "env:\n- ~: hunter2\n".to_owned()] {
+        let (code, stdout, stderr) = validate(&["-o", "json", "c.yaml"], with(&text).path());
+
+        assert_eq!(code, 1);
+        assert!(!stdout.contains("hunter2") && stdout.contains("[redacted]"), "{stdout}");
+        assert_eq!(stderr, "");
+    }
+}
+
+#[test]
 fn a_missing_plugin_is_a_warning_that_names_the_path() {
     let folder = with(GOOD);
     fs::create_dir(folder.path().join("bin")).unwrap();
@@ -182,6 +213,8 @@ fn a_missing_plugin_is_a_warning_that_names_the_path() {
         assert_eq!(code, 0);
         let said = "c.yaml:4:9: warning: no plugin at bin/p: install it there or correct its name\n    a kubelet would not start with this\n";
         assert!(stdout.starts_with(said), "{stdout}");
+        let last = "valid for keyfob, but a kubelet would not start with it: 1 provider, 1 warning, sha256:";
+        assert!(stdout.lines().next_back().unwrap().starts_with(last), "{stdout}");
     }
 }
 
@@ -222,7 +255,66 @@ fn the_announcements_answers_are_wrong_in_two_ways() {
             "{stdout}"
         );
         assert!(!stdout.contains("token12345"), "{stdout}");
+        let missing = stdout.contains("did not return a valid cacheKeyType: it is empty");
+        assert_eq!(missing, field == "cacheDuration", "moving it out is enough: {stdout}");
+        let count = if missing { 3 } else { 2 };
+        assert!(stdout.ends_with(&format!("not valid: {count} errors\n")), "{stdout}");
     }
+}
+
+#[test]
+fn a_wrong_version_hides_nothing_and_nothing_is_said_twice() {
+    // The version's text stands somewhere else first.
+    let text = r#"{"note": "v2", "apiVersion": "v2", "kind": "CredentialProviderResponse"}"#;
+
+    let (code, stdout, _) = validate(&["-o", "json", "c.yaml"], with(text).path());
+
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let errors = report["errors"].as_array().unwrap();
+    let kinds: Vec<&str> = errors.iter().map(|error| error["kind"].as_str().unwrap()).collect();
+    assert_eq!((code, kinds), (1, vec!["Unsupported", "Unknown", "Invalid"]));
+}
+
+#[test]
+fn keys_of_an_answer_that_no_image_finds_are_warned_of() {
+    let login = json!({"username": "u", "password": "p"});
+    let answer = json!({
+        "kind": "CredentialProviderResponse",
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "cacheKeyType": "Image",
+        "auth": {
+            "https://r.io/v2/": login, "index.docker.io": login, "*.r.io:5000/team": login,
+            "r.io/*": login, "r.io:x": login,
+        },
+    });
+
+    let (code, stdout, _) = validate(&["-o", "json", "c.yaml"], with(&answer.to_string()).path());
+
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let warnings = report["warnings"].as_array().unwrap();
+    let messages: Vec<&str> =
+        warnings.iter().map(|warning| warning["message"].as_str().unwrap()).collect();
+    assert_eq!((code, messages.len()), (0, 2), "{stdout}");
+    assert!(messages[0].starts_with("the key \"r.io/*\" never matches: a star"), "{messages:?}");
+    assert_eq!(warnings[0]["help"], "write \"r.io/\"");
+    assert!(messages[1].starts_with("a key of auth is never used: "), "{messages:?}");
+    assert!(warnings.iter().all(|warning| warning["line"] == 1));
+}
+
+#[test]
+fn an_answer_larger_than_a_host_reads_is_too_large() {
+    let text = format!(
+        r#"{{"kind": "CredentialProviderResponse", "apiVersion": "credentialprovider.kubelet.k8s.io/v1"{}}}"#,
+        " ".repeat(8 << 20)
+    );
+
+    let (code, stdout, _) = validate(&["c.yaml"], with(&text).path());
+
+    assert_eq!(code, 1);
+    assert!(stdout.starts_with("c.yaml: error: the answer is larger than 8 MiB\n"), "{stdout}");
+    let nearly = text.replace(&" ".repeat(1 << 20), "");
+    let (_, stdout, _) = validate(&["c.yaml"], with(&nearly).path());
+    assert!(!stdout.contains("larger"), "{stdout}");
 }
 
 #[test]

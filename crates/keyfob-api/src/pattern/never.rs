@@ -29,7 +29,7 @@ pub enum NeverMatches {
     },
     /// The host is one word and neither `localhost` nor followed by a port.
     #[error(
-        "{host:?} has neither a dot nor a port, so image names take it for a user of Docker Hub: {}, or add the registry's port",
+        "{host:?} has neither a dot nor a port, so image names take it for a user or an image of Docker Hub: {}, or add the registry's port",
         write(.instead.as_deref(), "put docker.io/ in front")
     )]
     DockerHubUser {
@@ -214,10 +214,12 @@ impl MatchPattern {
             Some(_) if registry == "index.docker.io" => {
                 NeverMatches::DockerIndex { instead: behind("docker.io") }
             }
-            Some(image) if image.registry() == "docker.io" => NeverMatches::DockerHubUser {
-                instead: behind(&format!("docker.io/{registry}")),
-                host: registry,
-            },
+            Some(image) if image.registry() == "docker.io" => {
+                // Alone it is the name of an image: `nginx` is `docker.io/library/nginx`.
+                let user = if self.path.is_empty() { "library/" } else { "" };
+                let instead = behind(&format!("docker.io/{user}{registry}"));
+                NeverMatches::DockerHubUser { instead, host: registry }
+            }
             _ => NeverMatches::Host { host: registry },
         })
     }
@@ -326,6 +328,7 @@ mod tests {
             ("index.docker.io", "docker.io"),
             ("index.docker.io/library", "docker.io/library"),
             ("team/app", "docker.io/team/app"),
+            ("nginx", "docker.io/library/nginx"),
         ];
         for (pattern, expected) in cases {
             assert_eq!(instead(pattern), expected, "{pattern}");

@@ -63,6 +63,17 @@ impl CredentialProviderResponse {
                 actual: SeenName::version(&meta.api_version),
             });
         }
+        Self::of_document(&document, &meta)
+    }
+
+    /// Reads an answer whatever version it says it is of: what else is wrong with one whose version is.
+    pub fn decode_any_version(stdout: &[u8]) -> Result<Self, ResponseError> {
+        let document = Document::read_json(stdout)?;
+        let meta = TypeMeta::sniff(&document.root)?;
+        Self::of_document(&document, &meta)
+    }
+
+    fn of_document(document: &Document, meta: &TypeMeta) -> Result<Self, ResponseError> {
         if meta.kind != KIND {
             return Err(ResponseError::Kind(SeenName::kind(&meta.kind)));
         }
@@ -271,6 +282,9 @@ mod tests {
             "apiVersion from credential plugin response did not match expected \
              apiVersion:credentialprovider.kubelet.k8s.io/v1, actual apiVersion:v1"
         );
+        let other = r#"{"kind":"CredentialProviderResponse","apiVersion":"v1","cacheKeyType":""}"#;
+        let error = CredentialProviderResponse::decode_any_version(other.as_bytes());
+        assert_eq!(error, Err(ResponseError::CacheKeyType(CacheKeyTypeHint::Empty)));
         let text = r#"{"kind":"Secret","apiVersion":"credentialprovider.kubelet.k8s.io/v1"}"#;
         let error =
             CredentialProviderResponse::decode(text.as_bytes(), ProviderVersion::V1).unwrap_err();

@@ -12,7 +12,8 @@ use keyfob_api::document::{
 };
 
 use super::{
-    EnvVar, ErrorKind, Origin, ProviderConfig, ReadProblem, TokenAttributes, dialect, help,
+    EnvVar, ErrorKind, Origin, Place, ProviderConfig, ReadProblem, TokenAttributes, conceal,
+    dialect, help,
     meta::{Meta, NotOurs},
     read_error::{Fault, finding},
     schema::{self, ANNOTATIONS, CONFIG, Object, PROVIDER, TOKENS, VARIABLE, Version, WrongValue},
@@ -20,14 +21,22 @@ use super::{
 
 pub(super) type Provider = (ProviderConfig, Origin);
 
-pub(super) fn decode(file: &Arc<str>, text: &[u8]) -> Result<Vec<Provider>, Fault> {
+/// What a file holds.
+pub(super) struct Decoded {
+    pub(super) providers: Vec<Provider>,
+    /// Where `providers` stands, or would.
+    pub(super) place: Place,
+}
+
+pub(super) fn decode(file: &Arc<str>, text: &[u8]) -> Result<Decoded, Fault> {
     let document = Document::read(text).map_err(|error| syntax(file, text, &error))?;
-    let meta = Meta::of(&document.root).map_err(|why| not_ours(file, text, None, why))?;
+    let body = || conceal::body(text, &document);
+    let meta = Meta::of(&document.root).map_err(|why| not_ours(file, body, None, why))?;
     let version = match meta.version() {
         Ok(version) => version,
         Err(why) => {
             refuse_fields_of_another_kind(file, &document, &why)?;
-            return Err(not_ours(file, text, Some(&meta), why));
+            return Err(not_ours(file, body, Some(&meta), why));
         }
     };
     let object = if version == Version::FirstKep { &schema::FIRST_KEP } else { &CONFIG };
@@ -43,7 +52,15 @@ pub(super) fn decode(file: &Arc<str>, text: &[u8]) -> Result<Vec<Provider>, Faul
     for (_, origin) in &mut providers {
         origin.file = Some(file.clone());
     }
-    Ok(providers)
+    let place = Place::new(file, Some(place_of_providers(&document.root)));
+    Ok(Decoded { providers, place })
+}
+
+fn place_of_providers(root: &Node) -> Position {
+    let Value::Map(fields) = &root.value else { return root.at };
+    let mut fields = fields.iter();
+    let named = fields.find(|field| field.name.expose().eq_ignore_ascii_case("providers"));
+    named.map_or(root.at, |field| field.at)
 }
 
 fn providers(root: Item<'_>, version: Version) -> Result<Vec<Provider>, FieldError> {
@@ -181,7 +198,7 @@ fn syntax(file: &Arc<str>, text: &[u8], error: &DocumentError) -> Fault {
             error.at,
         ),
         DocumentError::Yaml(error) => {
-            (error.go_message(text), format!("invalid YAML: {}", error.problem), error.at)
+            (conceal::yaml(text, error), format!("invalid YAML: {}", error.problem), error.at)
         }
         other => (other.to_string(), other.to_string(), Position::START),
     };
@@ -190,8 +207,13 @@ fn syntax(file: &Arc<str>, text: &[u8], error: &DocumentError) -> Fault {
     Fault::new(ReadProblem::Syntax, go, error)
 }
 
-fn not_ours(file: &Arc<str>, text: &[u8], meta: Option<&Meta>, why: NotOurs) -> Fault {
-    let body = String::from_utf8_lossy(text);
+/// `body` is the file's text as it may be quoted.
+fn not_ours(
+    file: &Arc<str>,
+    body: impl Fn() -> String,
+    meta: Option<&Meta>,
+    why: NotOurs,
+) -> Fault {
     let kind_at = meta.and_then(|meta| meta.kind_at);
     let version_at = meta.and_then(|meta| meta.api_version_at);
     let (go, plain, at) = match why {
@@ -201,18 +223,22 @@ fn not_ours(file: &Arc<str>, text: &[u8], meta: Option<&Meta>, why: NotOurs) -> 
             return Fault::new(ReadProblem::Type, go, error);
         }
         NotOurs::MissingKind => (
-            format!("Object 'Kind' is missing in '{body}'"),
+            format!("Object 'Kind' is missing in '{}'", body()),
             "Object 'Kind' is missing".into(),
             None,
         ),
         NotOurs::MissingVersion => (
-            format!("Object 'apiVersion' is missing in '{body}'"),
+            format!("Object 'apiVersion' is missing in '{}'", body()),
             "Object 'apiVersion' is missing".into(),
             version_at,
         ),
         NotOurs::Kind(go) | NotOurs::OtherKind(go) => {
             let plain = go.split(" in scheme ").next().unwrap_or_default().to_owned();
-            (go, plain, kind_at.or(version_at))
+            let at = match meta {
+                Some(meta) if meta.is_wrong_in_its_version() => version_at,
+                _ => kind_at.or(version_at),
+            };
+            (go, plain, at)
         }
     };
     let help = Some(meta.map_or_else(|| help::META.to_owned(), help::kind));
@@ -245,10 +271,12 @@ fn wrong_value(file: &Arc<str>, wrong: WrongValue) -> Fault {
     Fault::new(ReadProblem::Type, wrong.message, error)
 }
 
-/// The types were checked, so that this does not happen.
+/// The types were checked, so that this happens only where Go has none: in the first KEP's `extraArgs`.
 fn unforeseen(file: &Arc<str>, error: &FieldError) -> Fault {
-    let text = error.to_string();
-    let finding = finding(ErrorKind::Type, text.clone(), file, Some(error.at), None);
+    let text = format!("{}: {}", error.path, error.problem);
+    let help = help::extra_argument(&error.problem);
+    let mut finding = finding(ErrorKind::Type, text.clone(), file, Some(error.at), help);
+    finding.path = error.path.to_string();
     Fault::new(ReadProblem::Type, text, finding)
 }
 

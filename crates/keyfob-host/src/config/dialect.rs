@@ -10,7 +10,7 @@
 
 use keyfob_api::{
     Secret,
-    document::{FieldError, Item, Kind, Value},
+    document::{FieldError, Item, Kind},
 };
 
 use super::{
@@ -60,24 +60,24 @@ fn provider(item: Item<'_>) -> Result<Provider, FieldError> {
     Ok((provider, origin))
 }
 
-/// A list of names and values as in the KEP's types, or a map as in its example.
+/// A list of names and values as in the KEP's types, or a map as in its example. Values are texts: YAML has already
+/// changed a bare `012` or `no` when it comes here, so that nobody can tell what was meant.
 fn extra_arguments(item: Item<'_>) -> Result<Vec<EnvVar>, FieldError> {
     let mut variables = Vec::new();
     if item.node().kind() == Kind::Map {
         item.entries(|name, item| {
-            variables.push(variable(name.expose(), scalar(item)?));
+            let mut value = Secret::default();
+            item.read_secret(&mut value)?;
+            variables.push(variable(name.expose(), value));
             Ok(())
         })?;
         return Ok(variables);
     }
     item.elements(|_, item| {
         let (mut name, mut value) = (String::new(), Secret::default());
-        item.object(&["name", "value"], |field, item| {
-            match field {
-                "name" => item.read_text(&mut name)?,
-                _ => value = scalar(item)?,
-            }
-            Ok(())
+        item.object(&["name", "value"], |field, item| match field {
+            "name" => item.read_text(&mut name),
+            _ => item.read_secret(&mut value),
         })?;
         variables.push(variable(&name, value));
         Ok(())
@@ -87,15 +87,6 @@ fn extra_arguments(item: Item<'_>) -> Result<Vec<EnvVar>, FieldError> {
 
 fn variable(name: &str, value: Secret<String>) -> EnvVar {
     EnvVar { name: name.to_uppercase(), value }
-}
-
-/// The KEP's example writes values bare, so that some are numbers or booleans to YAML.
-fn scalar(item: Item<'_>) -> Result<Secret<String>, FieldError> {
-    match &item.node().value {
-        Value::Bool(value) => Ok(value.to_string().into()),
-        Value::Number(number) => Ok(number.clone().into()),
-        _ => Ok(item.string()?.cloned().unwrap_or_default()),
-    }
 }
 
 /// What KEP-4412 leaves unsaid.

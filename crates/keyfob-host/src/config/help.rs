@@ -1,6 +1,8 @@
 //! What to do about what is wrong, in plain words.
 
-use keyfob_api::document::{DocumentError, FieldPath, JsonProblem, Kind, YamlError, YamlProblem};
+use keyfob_api::document::{
+    DocumentError, FieldPath, FieldProblem, JsonProblem, Kind, YamlError, YamlProblem,
+};
 
 use super::{
     ErrorKind,
@@ -61,6 +63,9 @@ fn yaml(text: &[u8], error: &YamlError) -> Option<String> {
         (YamlProblem::Syntax(problem), _) if problem.starts_with("did not find expected") => {
             "check the indentation and the brackets of this line and the one before"
         }
+        (YamlProblem::Syntax("found unexpected end of stream"), _) => {
+            "the quote that opens here is never closed: close it"
+        }
         (YamlProblem::UnknownAnchor, _) => "an alias needs an anchor of that name before it",
         (YamlProblem::Encoding(_), _) => "save the file as UTF-8 text",
         _ => return None,
@@ -115,10 +120,24 @@ pub(super) fn wrong_value(wrong: &WrongValue) -> Option<String> {
         }
         (Type::Text | Type::Named(_), _) => "this is one text, neither a list nor an object",
         (Type::Bool, _) => "write true or false, without quotes",
+        (Type::Object(object), _) if object.name == VARIABLE.name => {
+            "write `- name: NAME` and below it `value: VALUE` for each variable"
+        }
         (Type::Object(_), _) => "this is an object: write its fields below it, further indented",
         (Type::Any, _) => return None,
     };
     Some(text.to_owned())
+}
+
+/// About a value of the first KEP's `extraArgs`.
+pub(super) fn extra_argument(problem: &FieldProblem) -> Option<String> {
+    let FieldProblem::WrongType { wanted: Kind::String, found } = problem else { return None };
+    let read_as = match found {
+        Kind::Number => "a number",
+        Kind::Bool => "a boolean",
+        _ => return Some("this is one text, neither a list nor an object".to_owned()),
+    };
+    Some(format!("put quotes around it: YAML reads this as {read_as} and would change it"))
 }
 
 fn duration(said: &str) -> String {
@@ -288,6 +307,9 @@ mod tests {
             ("  image_matches: [r.io]", "leave it out; the fields here are name, matchImages, "),
             ("  matchImages: r.io", "this is a list: write each value on a line of its own"),
             ("  env: {A: b}", "this is a list: write `- name: NAME`"),
+            ("  env: ['A=b']", "write `- name: NAME` and below it `value: VALUE`"),
+            ("  args: ['a", "the quote that opens here is never closed"),
+            ("  args: [\"a]", "the quote that opens here is never closed"),
             ("  defaultCacheDuration: 1d", "there is no unit for days"),
             ("  defaultCacheDuration: '90'", "write the unit as well"),
             ("  defaultCacheDuration: 90", "write a duration with a unit"),

@@ -99,6 +99,12 @@ impl Meta {
         }
     }
 
+    /// Whether the kind is right, or the version is none whatever the kind.
+    pub(super) fn is_wrong_in_its_version(&self) -> bool {
+        let kind = self.kind.as_str();
+        kind == KIND || FIRST_KEP_KINDS.contains(&kind) || self.group_version().is_err()
+    }
+
     fn group_version(&self) -> Result<(&str, &str), NotOurs> {
         match self.api_version.split_once('/') {
             _ if self.api_version == "/" => Ok(("", "")),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use keyfob_api::MatchPattern;
+use keyfob_api::{LabelPattern, MatchPattern};
 
 use super::{Config, ProviderConfig, lint::Warning};
 
@@ -30,6 +30,12 @@ pub(super) fn lint(
         } else if !seen.insert(text) {
             let message = format!("the pattern {text:?} is there twice");
             warnings.push(warn(message, "leave one out".to_owned()));
+        } else if is_for_one_label(pattern) {
+            let message = format!(
+                "the pattern {text:?} is only for registries of one label, such as localhost: \"*\" stands for one label"
+            );
+            let help = "write a \"*\" for each label that varies, as in \"*.example.com\"; there is no pattern for all registries";
+            warnings.push(warn(message, help.to_owned()));
         } else if let Some(never) = pattern.never_matches() {
             let message = format!("the pattern {text:?} never matches: {never}");
             let help = never.instead().map_or_else(
@@ -44,6 +50,15 @@ pub(super) fn lint(
             );
             warnings.push(warn(message, "leave it out, if that is what is meant".to_owned()));
         }
+    }
+}
+
+/// Whether somebody may have meant any registry.
+fn is_for_one_label(pattern: &MatchPattern) -> bool {
+    match pattern.labels() {
+        [LabelPattern::Any] => pattern.port().is_none(),
+        [LabelPattern::Glob(text)] => pattern.port().is_none() && text.contains(&b'*'),
+        _ => false,
     }
 }
 

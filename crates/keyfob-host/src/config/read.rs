@@ -14,8 +14,8 @@ use keyfob_api::{Quoted, Secret};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Config, ConfigError, ErrorKind,
-    decode::{Provider, decode},
+    Config, ConfigError, ErrorKind, Place,
+    decode::{Decoded, Provider, decode},
     go_files::{self, PathError, quoted},
     read_error::ReadError,
 };
@@ -51,6 +51,8 @@ impl Config {
 struct Reader {
     hash: Sha256,
     providers: Vec<Provider>,
+    /// Where the first file has its providers.
+    place: Option<Place>,
 }
 
 impl Reader {
@@ -60,14 +62,16 @@ impl Reader {
         self.hash.update(bytes);
         let name: Arc<str> = file.to_string_lossy().into();
         let decoded = decode(&name, bytes).map_err(|fault| ReadError::of_fault(file, fault))?;
-        self.providers.extend(decoded);
+        let Decoded { providers, place } = decoded;
+        self.providers.extend(providers);
+        self.place.get_or_insert(place);
         Ok(())
     }
 
     fn finish(self) -> Result<Config, ReadError> {
         let hash = format!("sha256:{}", hexadecimal(&self.hash.finalize()));
         let (providers, origins) = self.providers.into_iter().unzip();
-        let config = Config { providers, hash: Some(hash), origins };
+        let config = Config { providers, hash: Some(hash), origins, place: self.place };
         config.refuse_repeated_names()?;
         Ok(config)
     }

@@ -8,8 +8,8 @@ use super::{ConfigError, ErrorKind, Place, go_files};
 
 /// A configuration that cannot be read.
 ///
-/// It prints upstream's text to the letter, and that may quote the whole file: show it to whoever may read the file.
-/// [`ReadError::errors`] says the same in pieces that never quote the file's secrets, each with its place and what to do.
+/// It prints upstream's text, which may quote the whole file: `[redacted]` stands where that has a secret.
+/// [`ReadError::errors`] says the same in pieces, each with its place and what to do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ReadError {

@@ -22,7 +22,8 @@ impl Config {
         let mut errors = Vec::new();
         if self.providers.is_empty() {
             let detail = "at least 1 item in plugins is required";
-            errors.push(problem("providers", ErrorKind::Required, detail));
+            let place = self.place.clone();
+            errors.push(ConfigError { place, ..problem("providers", ErrorKind::Required, detail) });
         }
         let mut seen = HashSet::new();
         for (index, provider) in self.providers.iter().enumerate() {
@@ -253,6 +254,13 @@ mod tests {
                 "c.yaml:9:16: providers.tokenAttributes.cacheType",
             ]
         );
+    }
+
+    #[test]
+    fn no_providers_are_missed_where_they_would_be() {
+        let head = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n";
+        assert_eq!(errors(&format!("{head}providers: []\n")), ["c.yaml:3:1: providers"]);
+        assert_eq!(errors(&format!("---\n{head}")), ["c.yaml:2:1: providers"]);
     }
 
     #[test]

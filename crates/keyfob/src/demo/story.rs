@@ -53,6 +53,7 @@ impl Story {
             .and_then(|image| nearest(&config.providers, &image.target().ok()?, image.registry()));
         let told = near.as_ref().map(|near| {
             let Nearest { pattern, reason, instead, .. } = near;
+            let instead = instead.as_deref().unwrap_or("no pattern");
             format!("the nearest pattern is {pattern}: {reason}\n       {instead} would match")
         });
         self.step(image, asked_nobody && near.is_some(), &told.unwrap_or_default());

@@ -3,7 +3,7 @@
 use keyfob_api::{
     CredentialProviderRequest, ProviderVersion, RegistryCredentialPluginRequest, ResponseError,
 };
-use keyfob_exec::{LookupError, RunError};
+use keyfob_exec::{LookupError, NotRunnable, RunError};
 use keyfob_host::{CallError, Protocol, ProviderConfig, Skipped};
 
 use super::{
@@ -35,13 +35,24 @@ fn of_lookup(error: &LookupError) -> String {
         LookupError::NotFound { .. } => {
             "install the plugin there, or correct the provider's name or --bin-dir".into()
         }
-        LookupError::NotExecutable { path, .. } => {
-            format!("make it a program that may be run: chmod +x {}", path.display())
-        }
+        LookupError::NotExecutable { path, why } => match why {
+            NotRunnable::Permission => {
+                let path = command::quoted(&path.to_string_lossy());
+                format!("make it a program that may be run: chmod +x {path}")
+            }
+            NotRunnable::Directory | NotRunnable::NotAFile => {
+                "put the plugin itself there, or correct the provider's name or --bin-dir".into()
+            }
+            NotRunnable::Busy => "try again when it is installed".into(),
+            _ => PROGRAM.into(),
+        },
         LookupError::NotAName { .. } => "write the bare name of a file in --bin-dir".into(),
         _ => "correct the provider's name or --bin-dir".into(),
     }
 }
+
+const PROGRAM: &str =
+    "install a program for this machine, with the interpreter or loader that it names";
 
 fn of_run(error: &RunError) -> String {
     match error {
@@ -54,9 +65,7 @@ fn of_run(error: &RunError) -> String {
             "read what it said; the reason is mostly the identity or the network it runs with, which a kubelet's \
              environment may not give it"
         }
-        RunError::NotFound { .. } | RunError::NotExecutable { .. } => {
-            "install a program for this machine, with the interpreter or loader that it names"
-        }
+        RunError::NotFound { .. } | RunError::NotExecutable { .. } => PROGRAM,
         RunError::ArgumentListTooLong { .. } => "shorten the provider's args and env",
         RunError::NulByte { .. } => "take the NUL byte out of the provider's args and env",
         _ => "free memory, processes or open files, and try again",
@@ -87,25 +96,52 @@ fn of_response(error: &ResponseError) -> String {
 pub(super) fn of_skipped(skipped: Skipped) -> Problem {
     let remedy = match skipped {
         Skipped::NoServiceAccount => {
-            "a kubelet asks it with the pod's service account, which this command does not have; set \
-             requireServiceAccount to false if the plugin can do without"
+            "nothing here: a kubelet asks it with the pod's service account, which this command does not have"
         }
         _ => "see the provider's configuration",
     };
     Problem::new(skipped.to_string(), remedy)
 }
 
+/// About a provider that was asked without the token that it may get.
+pub(super) const WITHOUT_A_TOKEN: &str = "it was asked without a token; a kubelet hands it the pod's when the pod has a \
+                                          service account, and its answer may then be another";
+
 /// About an answer of which nothing is for the image.
-pub(super) fn of_useless_answer(registry: &str, is_empty: bool) -> Problem {
-    if is_empty {
-        return Problem::new(
+pub(super) fn of_useless_answer(registry: &str, answer: Useless) -> Problem {
+    let such = format!("a key that matches the image, such as {registry:?}");
+    match answer {
+        Useless::Empty => Problem::new(
             "its answer has no credentials",
             "the plugin knows no login for this image: check the identity it runs with and what that may pull",
-        );
+        ),
+        Useless::OnlyMalformedKeys => Problem::new(
+            "every key of its answer is malformed",
+            format!("mend the plugin: it must answer with {such}"),
+        ),
+        Useless::Foreign => Problem::new(
+            "its answer is only for other images",
+            format!("the plugin must answer with {such}"),
+        ),
     }
+}
+
+/// Why an answer is of no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Useless {
+    Empty,
+    OnlyMalformedKeys,
+    Foreign,
+}
+
+/// About a login without user name and password, which is what docker leaves in its file when it keeps them elsewhere.
+pub(super) fn of_empty_login(key: &str) -> Problem {
     Problem::new(
-        "its answer is only for other images",
-        format!("the plugin must answer with a key that matches the image, such as {registry:?}"),
+        format!(
+            "the login for {key} is empty: docker keeps it in a helper (credsStore, credHelpers), which a kubelet does \
+             not run"
+        ),
+        "take the helper out of the file and log in again with docker login, or use a provider",
     )
 }
 
@@ -128,6 +164,36 @@ pub(super) fn by_hand(provider: &ProviderConfig, repository: &str, run: &Command
     };
     let request = String::from_utf8_lossy(request.expose()).trim().to_owned();
     let names = run.environment.iter().map(|variable| variable.name.as_str());
-    let set: String = names.flat_map(|name| [name, "=… "]).collect();
-    format!("echo '{request}' | {set}{}", command::line(run))
+    let set: String =
+        names.filter(|name| is_identifier(name)).flat_map(|name| [name, "=… "]).collect();
+    format!("echo {} | {set}{}", command::quoted(&request), command::line(run))
+}
+
+/// Whether a shell can set a variable of this name; it would run anything else.
+fn is_identifier(name: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::report::Variable;
+
+    #[test]
+    fn the_line_to_paste_runs_the_plugin_and_nothing_else() {
+        let variable = |name: &str| Variable { name: name.into(), replaces_the_hosts: false };
+        let run = Command {
+            program: "/p/$(x)".into(),
+            args: vec!["`x`".into(), "\u{1b}$(x)".into()],
+            environment: ["A", "x;touch y;B", "1A", "", "_b2"].map(variable).into(),
+            deadline: None,
+        };
+        let provider = ProviderConfig { protocol: Protocol::FirstKep, ..Default::default() };
+
+        let line = by_hand(&provider, "r.io/it's", &run);
+
+        let want = r#"echo '{"image":"r.io/it'\''s"}' | A=… _b2=… '/p/$(x)' '`x`' $'\x1b$(x)'"#;
+        assert_eq!(line, want);
+    }
 }

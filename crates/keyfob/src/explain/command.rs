@@ -1,9 +1,9 @@
-//! What is run, without its secrets: values of variables are never shown, and of the arguments only what is none.
+//! What is run, as far as it may be shown: no value of a variable, and of the arguments nothing that looks like a secret.
 
-use std::ffi::OsStr;
+use std::{ffi::OsStr, fmt::Write as _};
 
 use keyfob_api::{GoDuration, Secret};
-use keyfob_exec::{Environment, Invocation, Redactor};
+use keyfob_exec::{Environment, Invocation, Redactor, steers};
 
 use super::report::{Command, Variable};
 
@@ -41,19 +41,21 @@ fn variable(name: &OsStr, host: &dyn Environment) -> Variable {
     Variable { replaces_the_hosts: host.var(&name).is_some(), name }
 }
 
-/// Hides what follows a name that speaks of a secret: `--token=…` and `--password …`.
+/// Hides what follows a name that speaks of a secret (`--token=…` and `--password …`), and who logs in to a URL.
 fn arguments(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut next_is_secret = false;
     args.map(|arg| {
-        if std::mem::take(&mut next_is_secret) && !arg.starts_with('-') {
+        if std::mem::take(&mut next_is_secret) && !arg.starts_with("--") {
             return HIDDEN.to_owned();
         }
         match arg.split_once('=') {
-            Some((name, _)) if speaks_of_a_secret(name) => format!("{name}={HIDDEN}"),
-            Some(_) => arg,
+            Some((name, _)) if speaks_of_a_secret(name) => {
+                format!("{}={HIDDEN}", without_user(name))
+            }
+            Some(_) => without_user(&arg),
             None => {
                 next_is_secret = arg.starts_with('-') && speaks_of_a_secret(&arg);
-                arg
+                without_user(&arg)
             }
         }
     })
@@ -61,29 +63,65 @@ fn arguments(args: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn speaks_of_a_secret(name: &str) -> bool {
-    const WORDS: [&str; 7] =
-        ["token", "secret", "password", "passwd", "passphrase", "private-key", "api-key"];
-    let name = name.to_ascii_lowercase().replace('_', "-");
-    let is_a_place =
-        ["-file", "-path", "-dir", "-uri", "-url"].iter().any(|end| name.ends_with(end));
-    WORDS.iter().any(|word| name.contains(word)) && !is_a_place
+    const WORDS: [&str; 7] = ["token", "secret", "pass", "pwd", "auth", "credential", "apikey"];
+    const PLACES: [&str; 5] = ["-file", "-path", "-dir", "-uri", "-url"];
+    // In a URL, what stands before a `=` is the name of a parameter.
+    let name = name.rsplit(['?', '&', '/']).next().unwrap_or_default();
+    let name = name.to_ascii_lowercase().replace('_', "-").replace("author", "");
+    let is_a_place = PLACES.iter().any(|end| name.ends_with(end));
+    let speaks = WORDS.iter().any(|word| name.contains(word)) || name.ends_with("-key");
+    speaks && !is_a_place
+}
+
+/// `https://user:password@host/` as `https://***@host/`.
+fn without_user(arg: &str) -> String {
+    let mut pieces = arg.split("://");
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let authority = piece.find(['/', '?', '#']).unwrap_or(piece.len());
+        let user = piece.get(..authority).and_then(|authority| authority.rfind('@'));
+        shown += "://";
+        shown += if user.is_some() { HIDDEN } else { "" };
+        shown += piece.get(user.unwrap_or_default()..).unwrap_or_default();
+    }
+    shown
 }
 
 /// The command as a shell would read it.
 pub(super) fn line(command: &Command) -> String {
-    let words = std::iter::once(&command.program).chain(&command.args);
-    words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    let args = command.args.iter().map(|arg| quoted(arg));
+    std::iter::once(program(&command.program)).chain(args).collect::<Vec<_>>().join(" ")
 }
 
-fn quoted(word: &str) -> String {
+/// In front of a command, `a=b/plugin` would set a variable.
+fn program(path: &str) -> String {
+    let word = quoted(path);
+    if word == path && path.contains('=') { format!("'{path}'") } else { word }
+}
+
+/// A word that a shell takes as it is, whatever is in it. Nothing in it steers a terminal.
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if word.chars().any(char::is_control) {
-        format!("{word:?}")
+    if word.chars().any(steers) {
+        format!("$'{}'", word.chars().map(escaped).collect::<String>())
     } else if !word.is_empty() && word.replace(HIDDEN, "").chars().all(plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
+}
+
+/// A character between `$'` and `'`. A shell that does not know these quotes reads them as plain ones, so that no other
+/// quote may stand between them.
+fn escaped(c: char) -> String {
+    if !steers(c) && !matches!(c, '\'' | '\\') {
+        return c.to_string();
+    }
+    let (mut bytes, mut text) = ([0; 4], String::new());
+    for byte in c.encode_utf8(&mut bytes).bytes() {
+        write!(text, "\\x{byte:02x}").unwrap_or_default();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -96,11 +134,45 @@ mod tests {
 
     #[test]
     fn an_argument_whose_name_speaks_of_a_secret_is_hidden() {
-        assert_eq!(
-            shown(&["--client-secret=x", "--token", "x", "--token-file", "f", "--api_key=x", "-v"]),
-            ["--client-secret=***", "--token", "***", "--token-file", "f", "--api_key=***", "-v"]
-        );
+        for (arg, want) in [
+            ("--client-secret=x", "--client-secret=***"),
+            ("--api_key=x", "--api_key=***"),
+            ("--access-key=x", "--access-key=***"),
+            ("--pass=x", "--pass=***"),
+            ("--db-pwd=x", "--db-pwd=***"),
+            ("--basic-auth=u:p", "--basic-auth=***"),
+            ("--credential=x", "--credential=***"),
+            ("https://r.io/?token=x", "https://r.io/?token=***"),
+            ("--author=x", "--author=x"),
+            ("--authority=x", "--authority=x"),
+            ("--credentials-file=x", "--credentials-file=x"),
+            ("--keyring=x", "--keyring=x"),
+            ("https://auth.r.io/?a=b", "https://auth.r.io/?a=b"),
+        ] {
+            assert_eq!(shown(&[arg]), [want]);
+        }
+    }
+
+    #[test]
+    fn the_word_after_a_secrets_name_is_hidden_unless_it_is_a_name_too() {
+        assert_eq!(shown(&["--token", "x", "-v"]), ["--token", "***", "-v"]);
+        assert_eq!(shown(&["--token", "-x", "y"]), ["--token", "***", "y"]);
+        assert_eq!(shown(&["--token-file", "f"]), ["--token-file", "f"]);
         assert_eq!(shown(&["--use-token", "--verbose", "x"]), ["--use-token", "--verbose", "x"]);
+        assert_eq!(shown(&["--use-token", "--", "x"]), ["--use-token", "--", "x"]);
+    }
+
+    #[test]
+    fn who_logs_in_to_a_url_is_hidden() {
+        for (arg, want) in [
+            ("https://u:p@r.io/a@b", "https://***@r.io/a@b"),
+            ("--proxy=http://u:p@ss@r.io", "--proxy=http://***@r.io"),
+            ("--token-url=https://u:p@r.io?x", "--token-url=https://***@r.io?x"),
+            ("https://r.io/a@b", "https://r.io/a@b"),
+            ("a@b", "a@b"),
+        ] {
+            assert_eq!(shown(&[arg]), [want]);
+        }
     }
 
     #[test]
@@ -109,5 +181,8 @@ mod tests {
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("*.io"), "'*.io'");
+        assert_eq!(quoted("\u{1b}'$(x)\\"), r"$'\x1b\x27$(x)\x5c'");
+        assert_eq!(quoted("\u{202e}"), r"$'\xe2\x80\xae'");
+        assert_eq!(program("a=b/plugin"), "'a=b/plugin'");
     }
 }

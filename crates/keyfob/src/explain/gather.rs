@@ -14,14 +14,13 @@ use keyfob_host::{
 };
 
 use super::{
-    advice, command,
+    advice::{self, Useless},
+    command,
     nearest::nearest,
     report::{self, Cache, CacheState, Compared, File, Problem, ProviderResult, Report},
+    verdict,
 };
-use crate::{
-    lookup::{Found, Providers, Sources},
-    match_images::shown,
-};
+use crate::lookup::{Found, Providers, Sources};
 
 /// Everything there is to say about an image. `now` is when it was found out.
 pub(super) fn report(
@@ -44,8 +43,8 @@ pub(super) fn report(
     Report {
         image: typed.to_owned(),
         repository: image.repository().to_owned(),
-        verdict: gatherer.verdict(),
-        anonymous: found.credentials.is_empty(),
+        verdict: verdict::sentence(found),
+        anonymous: verdict::is_anonymous(found),
         credentials: found.credentials.iter().map(credential).collect(),
         files: sources
             .secrets
@@ -79,37 +78,15 @@ struct Gatherer<'a> {
 }
 
 impl Gatherer<'_> {
-    fn verdict(&self) -> String {
-        let outcomes = || self.found.reports.iter().map(|report| &report.outcome);
-        let why = match self.found.credentials.as_slice() {
-            [only] => return format!("1 credential: {}", user(only)),
-            [first, ..] => {
-                let count = self.found.credentials.len();
-                return format!(
-                    "{count} credentials; the first that will be tried is {}",
-                    user(first)
-                );
-            }
-            [] if self.found.reports.is_empty() => {
-                "no pattern of a provider and no key of a file matches"
-            }
-            [] if outcomes().all(|outcome| matches!(outcome, ProviderOutcome::Failed(_))) => {
-                "every provider that matches failed"
-            }
-            [] if outcomes().all(|outcome| outcome.logins().is_none()) => {
-                "no provider that matches gave an answer"
-            }
-            [] => "no answer of a provider is for this image",
-        };
-        format!("no credentials: {why}; the pull would be anonymous")
-    }
-
     fn file(&self, logins: &Arc<Logins>) -> File {
-        File {
-            source: logins.source().to_string(),
-            keys: self.keys(logins),
-            problems: skipped_keys(logins),
-        }
+        let keys = self.keys(logins);
+        let mut problems = skipped_keys(logins);
+        let used = logins.iter().zip(&keys).filter(|(_, key)| key.matches);
+        let empty = used.filter(|((_, login), _)| {
+            login.username.is_empty() && login.password.expose().is_empty()
+        });
+        problems.extend(empty.map(|(_, key)| advice::of_empty_login(&key.text)));
+        File { source: logins.source().to_string(), keys, problems }
     }
 
     fn keys(&self, logins: &Arc<Logins>) -> Vec<Compared> {
@@ -161,12 +138,16 @@ impl Gatherer<'_> {
             cache: None,
             keys: Vec::new(),
             error: None,
+            notes: Vec::new(),
             problems: Vec::new(),
         };
         let report = self.found.reports.iter().find(|report| *report.provider == *config.name);
         if let Some(report) = report {
             provider.command = self.command(config, all);
             self.tell(&mut provider, report, config);
+            if config.token_attributes.is_some() && provider.result != ProviderResult::Skipped {
+                provider.notes.push(advice::WITHOUT_A_TOKEN.to_owned());
+            }
             provider.problems.extend(trust(config, all));
         }
         provider
@@ -219,8 +200,12 @@ impl Gatherer<'_> {
         provider.problems.extend(skipped_keys(logins));
         if !provider.keys.iter().any(|key| key.matches) {
             let registry = self.image.registry();
-            let is_empty = provider.keys.is_empty();
-            provider.problems.push(advice::of_useless_answer(registry, is_empty));
+            let useless = match (provider.keys.is_empty(), logins.skipped().is_empty()) {
+                (true, true) => Useless::Empty,
+                (true, false) => Useless::OnlyMalformedKeys,
+                (false, _) => Useless::Foreign,
+            };
+            provider.problems.push(advice::of_useless_answer(registry, useless));
             let is_global = cache.scope == CacheKeyType::Global.as_str();
             if is_global && cache.state != CacheState::NotKept {
                 provider.problems.push(advice::of_useless_global_answer());
@@ -275,19 +260,19 @@ impl Gatherer<'_> {
                 "no pattern matches; the nearest is {:?} of provider {}: {}",
                 near.pattern, near.provider, near.reason
             ),
-            format!("if that provider is meant for this image, write {:?}", near.instead),
+            near.instead.map_or_else(
+                || NO_PATTERN.to_owned(),
+                |instead| format!("if that provider is meant for this image, write {instead:?}"),
+            ),
         ))
     }
 }
 
 const MATCHES: &str = "host, port and path match";
+/// Only an address in brackets is so.
+const NO_PATTERN: &str = "no pattern can name this registry, since the brackets of an address without a port are read as a \
+                          character class: name the registry with its port, or by a host name";
 const NO_URL: &str = "no pattern can match a registry that is no URL's host";
-
-/// Who logs in, and who says so.
-fn user(credential: &Credential) -> String {
-    let source = credential.source().to_string();
-    format!("{} from {}", shown(credential.username()), shown(&source))
-}
 
 fn skipped_keys(logins: &Logins) -> Vec<Problem> {
     let remedy =

@@ -9,8 +9,8 @@ pub(crate) struct Nearest<'a> {
     pub(crate) provider: &'a str,
     pub(crate) pattern: &'a str,
     pub(crate) reason: String,
-    /// A pattern that matches.
-    pub(crate) instead: String,
+    /// A pattern that matches; nothing if none names this registry.
+    pub(crate) instead: Option<String>,
 }
 
 /// The nearest of all patterns; nothing if there are none.
@@ -37,7 +37,7 @@ fn repaired(
     mismatch: &Mismatch,
     target: &MatchTarget,
     registry: &str,
-) -> (usize, String) {
+) -> (usize, Option<String>) {
     let meant = match mismatch {
         Mismatch::Never(never) => never.instead().and_then(|text| MatchPattern::parse(text).ok()),
         _ => None,
@@ -60,8 +60,11 @@ fn repaired(
         |text: &str| MatchPattern::parse(text).is_ok_and(|pattern| pattern.matches(target));
     let found = candidates.iter().position(|text| matches(text));
     match found.and_then(|place| candidates.get(place).map(|text| (place, text))) {
-        Some((place, text)) if place + 1 < candidates.len() => (place, text.clone()),
-        _ => (candidates.len() + differing_labels(pattern, target), registry.to_owned()),
+        Some((place, text)) if place + 1 < candidates.len() => (place, Some(text.clone())),
+        whole => {
+            let instead = whole.map(|(_, registry)| registry.clone());
+            (candidates.len() + differing_labels(pattern, target), instead)
+        }
     }
 }
 
@@ -93,7 +96,7 @@ fn differing_labels(pattern: &MatchPattern, target: &MatchTarget) -> usize {
 mod tests {
     use super::*;
 
-    fn proposal(patterns: &[&str], image: &str) -> (String, String) {
+    fn proposal(patterns: &[&str], image: &str) -> (String, Option<String>) {
         let match_images = patterns.iter().map(|text| (*text).to_owned()).collect();
         let provider = ProviderConfig { name: "p".into(), match_images, ..Default::default() };
         let registry = image.split('/').next().unwrap();
@@ -113,8 +116,13 @@ mod tests {
             (&["a.b", "*.r.io"], "eu.west.r.io/app", ("*.r.io", "eu.west.r.io")),
         ];
         for (patterns, image, (pattern, instead)) in cases {
-            assert_eq!(proposal(patterns, image), (pattern.to_owned(), instead.to_owned()));
+            assert_eq!(proposal(patterns, image), (pattern.to_owned(), Some(instead.to_owned())));
         }
+    }
+
+    #[test]
+    fn what_does_not_match_is_not_proposed() {
+        assert_eq!(proposal(&["[::1]"], "[::1]/app"), ("[::1]".to_owned(), None));
     }
 
     #[test]

@@ -12,8 +12,9 @@ pub(super) struct Report {
     pub(super) repository: String,
     /// The answer in a sentence.
     pub(super) verdict: String,
-    /// Whether the pull would be tried without credentials.
-    pub(super) anonymous: bool,
+    /// Whether the pull would be tried without credentials; absent if that depends on the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) anonymous: Option<bool>,
     /// The credentials, in the order in which they are tried.
     pub(super) credentials: Vec<Credential>,
     /// Pull secrets and the docker configuration, in order.
@@ -70,6 +71,8 @@ pub(super) struct Provider {
     pub(super) keys: Vec<Compared>,
     /// Why it gave nothing.
     pub(super) error: Option<String>,
+    /// What would be different in a kubelet, though nothing is wrong.
+    pub(super) notes: Vec<String>,
     pub(super) problems: Vec<Problem>,
 }
 

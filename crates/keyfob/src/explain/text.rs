@@ -1,5 +1,7 @@
 //! The report for people: the answer first, then everything it stands on.
 
+use keyfob_exec::on_one_line;
+
 use super::{
     command,
     report::{
@@ -19,7 +21,7 @@ pub(super) fn print(report: &Report) -> String {
     page.problems(&report.problems);
     report.files.iter().for_each(|file| page.file(file));
     report.providers.iter().for_each(|provider| page.provider(provider));
-    page.credentials(&report.credentials);
+    page.credentials(&report.credentials, report.anonymous);
     page.0
 }
 
@@ -27,8 +29,9 @@ pub(super) fn print(report: &Report) -> String {
 struct Page(String);
 
 impl Page {
+    /// What others wrote is in most lines.
     fn line(&mut self, text: &str) {
-        self.0 += text;
+        self.0 += &on_one_line(text);
         self.0.push('\n');
     }
 
@@ -62,6 +65,7 @@ impl Page {
             self.fact("cache", &cache_line(cache));
         }
         self.comparisons("answer", &provider.keys);
+        provider.notes.iter().for_each(|note| self.fact("note", note));
         self.problems(&provider.problems);
     }
 
@@ -93,7 +97,7 @@ impl Page {
         }
     }
 
-    fn credentials(&mut self, credentials: &[Credential]) {
+    fn credentials(&mut self, credentials: &[Credential], anonymous: Option<bool>) {
         self.heading("credentials, in the order in which they are tried");
         for (index, credential) in credentials.iter().enumerate() {
             let Credential { source, key, username } = credential;
@@ -105,8 +109,10 @@ impl Page {
                 shown(key)
             ));
         }
-        if credentials.is_empty() {
-            self.line("  none: one pull without credentials");
+        match anonymous {
+            Some(true) => self.line("  none: one pull without credentials"),
+            Some(false) => {}
+            None => self.line("  none that this command can find out"),
         }
     }
 }

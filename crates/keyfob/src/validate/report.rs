@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use keyfob_api::document::Position;
+use keyfob_exec::printable;
 use keyfob_host::{ConfigError, Place, Warning};
 use serde::Serialize;
 
@@ -78,7 +79,12 @@ impl Report {
             return format!("{text}not valid: {}{warnings}\n", count(self.errors.len(), "error"));
         }
         let hash = if self.hash.is_empty() { String::new() } else { format!(", {}", self.hash) };
-        format!("{text}valid: {}{warnings}{hash}\n", self.what)
+        let valid = if self.warnings.iter().any(|warning| warning.kubelet_refuses) {
+            "valid for keyfob, but a kubelet would not start with it"
+        } else {
+            "valid"
+        };
+        format!("{text}{valid}: {}{warnings}{hash}\n", self.what)
     }
 }
 
@@ -147,18 +153,7 @@ impl From<&Warning> for Trouble {
     }
 }
 
-/// A text of a file could steer the terminal or forge lines: control characters are spelled out.
+/// A text of a file could steer the terminal or forge lines.
 fn shown(text: &str) -> String {
-    let spelled = |c: char| c.is_control() && c != '\n';
-    let mut out = String::new();
-    for c in text.chars() {
-        if spelled(c) {
-            out.extend(c.escape_default());
-        } else if c == '\n' {
-            out += "\n    ";
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    printable(text).replace('\n', "\n    ")
 }

@@ -1,13 +1,12 @@
 //! `keyfob explain` as its users see it, with real plugin processes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
 
-#[path = "support/node.rs"]
+#[path = "../support/node.rs"]
 mod node;
-
-use std::{fs, os::unix::fs::PermissionsExt as _};
+mod problems;
 
 use keyfob_testkit::LeakCheck;
-use node::{Node, Said, answer, keyfob, program};
+use node::{Node, Said, keyfob, program};
 use serde_json::{Value, json};
 
 const IMAGE: &str = "r.example/team/app:v1";
@@ -20,16 +19,6 @@ fn explain(node: &Node, args: &[&str]) -> Said {
 
 fn report(node: &Node, image: &str) -> Value {
     explain(node, &[image, "-o", "json"]).json()
-}
-
-/// What is wrong with the only provider, and what to do about it.
-fn problem(node: &Node, image: &str) -> (String, String) {
-    let report = report(node, image);
-    let text = |name: &str| {
-        let path = format!("/providers/0/problems/0/{name}");
-        report.pointer(&path).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    (text("problem"), text("do"))
 }
 
 #[test]
@@ -88,6 +77,7 @@ fn the_one_that_answered(node: &Node) -> Value {
         },
         "keys": [compared("r.example", true, FITS), compared("x.io", false, OTHER_LABEL)],
         "error": null,
+        "notes": [],
         "problems": [],
     })
 }
@@ -103,6 +93,7 @@ fn the_one_that_was_not_asked() -> Value {
         "cache": null,
         "keys": [],
         "error": null,
+        "notes": [],
         "problems": [],
     })
 }
@@ -162,110 +153,6 @@ fn when_nobody_matches_the_nearest_pattern_is_shown_with_what_to_write() {
 }
 
 #[test]
-fn a_plugin_that_is_not_there_is_explained() {
-    let node = Node::new().answering("gone", &["r.example"], &[]);
-    fs::remove_file(node.path("plugins/gone")).unwrap();
-
-    let said = explain(&node, &[IMAGE]);
-
-    assert_eq!(said.code, 1);
-    assert!(said.stdout.starts_with("no credentials: every provider that matches failed; "));
-    assert!(
-        said.stdout.contains("a kubelet would not start with this configuration: no plugin at")
-    );
-    assert!(
-        said.stdout
-            .contains("install the plugin there, or correct the provider's name or --bin-dir")
-    );
-}
-
-#[test]
-fn a_plugin_that_cannot_be_run_or_fails_is_explained() {
-    let plain = Node::new().answering("plain", &["r.example"], &[]);
-    fs::remove_file(plain.path("plugins/plain")).unwrap();
-    plain.file("plugins/plain", "");
-    let (text, remedy) = problem(&plain, IMAGE);
-    assert!(text.contains("permission denied"), "{text}");
-    assert!(remedy.contains("chmod +x "), "{remedy}");
-
-    let failing = Node::new().with("bad", &["r.example"], FAILING);
-    let (text, remedy) = problem(&failing, IMAGE);
-    assert!(text.ends_with("exit code 3; it said: no [redacted]"), "{text}");
-    assert!(remedy.contains("| PLUGIN_TOKEN=… "), "{remedy}");
-}
-
-#[test]
-fn a_plugin_that_hangs_is_explained() {
-    let node = Node::new().with("stuck", &["r.example"], "while :; do sleep 600; done\n");
-
-    let said = explain(&node, &[IMAGE, "--timeout", "200ms"]);
-
-    assert_eq!(said.code, 1);
-    assert!(
-        said.stdout.contains("provider stuck: matches, and failed after 200.0 ms"),
-        "{}",
-        said.stdout
-    );
-    assert!(said.stdout.contains("was killed after 0.2 s without an answer"), "{}", said.stdout);
-    assert!(said.stdout.contains("find out what it waits for"), "{}", said.stdout);
-}
-
-#[test]
-fn an_answer_that_is_none_or_of_no_use_is_explained() {
-    let with = |script: &str| Node::new().with("odd", &["r.example"], script);
-    let odd = |script: &str| problem(&with(script), IMAGE);
-    let foreign = answer(&[["x.example", "ada", "hunter2"]]);
-
-    let (_, remedy) = odd("cat >/dev/null; echo hello\n");
-    assert!(remedy.contains("it must print one JSON object and nothing else"), "{remedy}");
-    let (_, remedy) = odd(&foreign.replace("k8s.io/v1", "k8s.io/v1beta1"));
-    assert!(remedy.contains("set the provider's apiVersion"), "{remedy}");
-    let (_, remedy) = odd(&foreign.replace("\"Registry\"", "\"registry\""));
-    assert!(remedy.contains("must be Image, Registry or Global"), "{remedy}");
-    let (text, remedy) = odd(&foreign);
-    assert_eq!(text, "its answer is only for other images");
-    assert!(remedy.ends_with("such as \"r.example\""), "{remedy}");
-    let (text, _) = odd(&answer(&[]));
-    assert_eq!(text, "its answer has no credentials");
-    let report = report(&with(&foreign.replace("\"Registry\"", "\"Global\"")), IMAGE);
-    let second = report["providers"][0]["problems"][1]["do"].as_str().unwrap();
-    assert!(second.contains("Registry or Image"), "{second}");
-}
-
-#[test]
-fn a_provider_that_wants_a_service_account_is_explained() {
-    let node = Node::new().answering("tokens", &["r.example"], &[ADA]).having(
-        "tokenAttributes",
-        json!({
-            "serviceAccountTokenAudience": "r.example",
-            "cacheType": "ServiceAccount",
-            "requireServiceAccount": true,
-        }),
-    );
-
-    let said = explain(&node, &[IMAGE]);
-
-    assert_eq!(said.code, 3, "{}", said.stderr);
-    assert!(said.stdout.contains("no provider that matches gave an answer"), "{}", said.stdout);
-    assert!(said.stdout.contains("requires the pod's service account"), "{}", said.stdout);
-}
-
-#[test]
-fn a_plugin_that_somebody_else_could_replace_is_a_problem() {
-    let node = Node::new().answering("good", &["r.example"], &[ADA]);
-    fs::set_permissions(node.path("plugins"), fs::Permissions::from_mode(0o777)).unwrap();
-
-    let problems = report(&node, IMAGE)["providers"][0]["problems"].clone();
-
-    let texts: Vec<&str> =
-        problems.as_array().unwrap().iter().map(|each| each["problem"].as_str().unwrap()).collect();
-    let plugins = node.path("plugins").display().to_string();
-    let expected =
-        format!("somebody else could replace the plugin: {plugins} is writable by everybody");
-    assert!(texts.contains(&expected.as_str()), "{texts:?}");
-}
-
-#[test]
 fn files_are_explained_key_by_key() {
     let node = Node::new();
     let login = json!({"username": "ada", "password": "hunter2"});
@@ -289,6 +176,63 @@ fn files_are_explained_key_by_key() {
     assert_eq!(other["files"][0]["keys"][0]["matches"], false);
     let problem = other["files"][0]["problems"][0]["problem"].as_str().unwrap();
     assert!(problem.starts_with("key number 2: the key is no registry"), "{problem}");
+}
+
+#[test]
+fn a_login_that_docker_keeps_elsewhere_is_a_problem_of_the_images_it_is_for() {
+    let node = Node::new();
+    let auths = json!({"auths": {"r.example": {}, "x.example": {}}, "credsStore": "desktop"});
+    let file = node.file("docker.json", &auths.to_string());
+
+    let said = keyfob(&["explain", IMAGE, "--docker-config", &file, "-o", "json"]);
+
+    assert_eq!(said.code, 0, "a kubelet tries it");
+    assert_eq!(
+        said.json()["files"][0]["problems"],
+        json!([{
+            "problem": "the login for r.example is empty: docker keeps it in a helper (credsStore, credHelpers), which a \
+                        kubelet does not run",
+            "do": "take the helper out of the file and log in again with docker login, or use a provider",
+        }])
+    );
+}
+
+#[test]
+fn a_registry_that_no_pattern_can_name_is_told_so() {
+    let node = Node::new().answering("good", &["[::1]"], &[ADA]);
+
+    let problem = report(&node, "[::1]/team/app")["problems"][0].clone();
+
+    let remedy = problem["do"].as_str().unwrap();
+    assert!(remedy.starts_with("no pattern can name this registry"), "{remedy}");
+}
+
+#[test]
+fn what_others_wrote_cannot_steer_the_terminal() {
+    let odd = "odd\u{1b}[2J\u{202e}";
+    let node = Node::new().with(odd, &["r.example"], FAILING);
+    let node = node.having("env", json!([{"name": "A;touch b;\u{1b}", "value": "x"}]));
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull\u{1b}[2J"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": "eyJhdXRocyI6e319"},
+    });
+    let secret = node.file("secret\u{1b}.json", &secret.to_string());
+    let steers = |text: &str| text.contains(['\u{1b}', '\u{202e}']);
+
+    let said = explain(&node, &[IMAGE, "--pull-secret", &secret]);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stdout.contains("provider \"odd\\u{1b}[2J\\u{202e}\""), "{}", said.stdout);
+    let by_hand = said.stdout.split("to see it by hand: ").nth(1).unwrap().lines().next().unwrap();
+    assert!(by_hand.contains(" | $'") && !by_hand.contains("touch"), "{by_hand}");
+    let missing = node.path("none\u{1b}").display().to_string();
+    let unread = keyfob(&["explain", IMAGE, "--pull-secret", &missing]);
+    assert!(unread.stderr.contains("none\\u{1b}"), "{}", unread.stderr);
+    let got = node.run("get", &[IMAGE]);
+    assert!(got.stderr.contains("odd\\u{1b}[2J"), "{}", got.stderr);
+    for said in [said, unread, got] {
+        assert!(!steers(&said.stdout) && !steers(&said.stderr), "{}", said.stderr);
+    }
 }
 
 #[test]

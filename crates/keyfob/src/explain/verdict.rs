@@ -1,0 +1,68 @@
+//! The answer in a sentence.
+
+use keyfob_host::{Credential, ProviderOutcome};
+
+use crate::{lookup::Found, match_images::shown};
+
+/// What the pull gets, or why it gets nothing.
+pub(super) fn sentence(found: &Found) -> String {
+    let outcomes = || found.reports.iter().map(|report| &report.outcome);
+    let why = match found.credentials.as_slice() {
+        [only] => return format!("1 credential: {}", user(only)),
+        [first, ..] => {
+            let count = found.credentials.len();
+            return format!("{count} credentials; the first that will be tried is {}", user(first));
+        }
+        [] if found.reports.is_empty() => "no pattern of a provider and no key of a file matches",
+        [] if passed_over(found).next().is_some() => return unknown(found),
+        [] if outcomes().all(|outcome| matches!(outcome, ProviderOutcome::Failed(_))) => {
+            "every provider that matches failed"
+        }
+        [] => "no answer of a provider is for this image",
+    };
+    format!("no credentials: {why}; the pull would be anonymous{}", failures(found))
+}
+
+/// Whether the pull would be tried without credentials. Nobody can tell if a provider was passed over and the others gave
+/// nothing.
+pub(super) fn is_anonymous(found: &Found) -> Option<bool> {
+    let is_empty = found.credentials.is_empty();
+    (!is_empty || passed_over(found).next().is_none()).then_some(is_empty)
+}
+
+/// Who logs in, and who says so.
+fn user(credential: &Credential) -> String {
+    let source = credential.source().to_string();
+    format!("{} from {}", shown(credential.username()), shown(&source))
+}
+
+/// A kubelet has the pod's service account.
+fn unknown(found: &Found) -> String {
+    let names: Vec<_> = passed_over(found).map(shown).collect();
+    let are_asked = match names.as_slice() {
+        [one] => format!("provider {one} is asked"),
+        _ => format!("providers {} are asked", names.join(", ")),
+    };
+    format!(
+        "unknown here: {are_asked} with the pod's service account, which this command does not have{}",
+        failures(found)
+    )
+}
+
+/// The providers that cannot be asked here.
+fn passed_over(found: &Found) -> impl Iterator<Item = &str> {
+    let reports = found.reports.iter();
+    let skipped = reports.filter(|each| matches!(each.outcome, ProviderOutcome::Skipped(_)));
+    skipped.map(|report| &*report.provider)
+}
+
+/// That some failed, if the others did not; nothing if all did, which is said already.
+fn failures(found: &Found) -> String {
+    let failed = found.errors().count();
+    match failed {
+        0 => String::new(),
+        _ if failed == found.reports.len() => String::new(),
+        1 => "; 1 provider failed".to_owned(),
+        _ => format!("; {failed} providers failed"),
+    }
+}
