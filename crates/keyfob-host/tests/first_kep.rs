@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use keyfob_host::{Config, EnvVar, Host, Protocol, ProviderConfig, ProviderOutcome, Pull};
+use keyfob_host::{Config, Host, ProviderOutcome, Pull};
 use keyfob_testkit::ManualClock;
 
 /// Notes how it was called, and answers with a login that is good for ten minutes of the manual clock.
@@ -22,14 +22,9 @@ fn host(plugins: &Path, clock: &ManualClock) -> Host {
     let path = plugins.join("ecr-creds");
     fs::write(&path, PLUGIN).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-    let provider = ProviderConfig {
-        name: "ecr-creds".into(),
-        match_images: vec!["*.dkr.ecr.*.amazonaws.com".into()],
-        env: vec![EnvVar { name: "REGION".into(), value: "us-west-2".into() }],
-        protocol: Protocol::FirstKep,
-        ..ProviderConfig::default()
-    };
-    Host::builder(Config::new([provider]), plugins).clock(clock.clone()).build().unwrap()
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/first-kep.yaml");
+    let config = Config::read(&example).unwrap();
+    Host::builder(config, plugins).clock(clock.clone()).build().unwrap()
 }
 
 #[tokio::test]

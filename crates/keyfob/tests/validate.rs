@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use keyfob_host::Config;
 use serde_json::{Value, json};
 
 /// Exit code, stdout and stderr.
@@ -78,8 +79,10 @@ fn unknown_fields_are_told_in_the_order_of_the_file() {
 }
 
 #[test]
-fn json_has_the_kubelets_own_text_and_no_hash_beside_errors() {
-    let folder = with(&GOOD.replace("1m", "-1m"));
+fn json_has_the_kubelets_own_text_and_the_hash_of_what_could_be_read() {
+    let text = GOOD.replace("1m", "-1m");
+    let folder = with(&text);
+    let hash = Config::from_files([("c.yaml", &text)]).unwrap().hash;
 
     let (code, stdout, _) = validate(&["-o", "json", "c.yaml"], folder.path());
 
@@ -90,7 +93,7 @@ fn json_has_the_kubelets_own_text_and_no_hash_beside_errors() {
         report,
         json!({
             "valid": false,
-            "hash": "",
+            "hash": hash,
             "aggregate": text,
             "errors": [{
                 "path": "providers.defaultCacheDuration",

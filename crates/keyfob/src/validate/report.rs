@@ -45,10 +45,9 @@ impl Report {
         Self { valid: true, hash, aggregate, errors, warnings, what }
     }
 
-    /// Says what is wrong. As upstream, there is no hash then.
+    /// Says what is wrong. What could be read keeps its hash, as upstream, where reading comes before judging.
     pub(super) fn refuse(&mut self, aggregate: String, errors: impl Iterator<Item = Trouble>) {
         self.valid = false;
-        self.hash.clear();
         self.aggregate = aggregate;
         self.errors.extend(errors);
     }
