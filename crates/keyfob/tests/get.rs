@@ -248,7 +248,7 @@ fn whoever_stops_the_command_stops_its_plugins() {
     let pid = node.path("pid").display().to_string();
     let script = format!("echo $$ >{pid}.new; mv {pid}.new {pid}; while :; do sleep 600; done\n");
     let node = node.with("stuck", &["r.example"], &script);
-    for number in [Signal::SIGINT, Signal::SIGTERM] {
+    for number in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
         let mut command = program();
         command.args(["get", IMAGE, "--config", &node.config(), "--bin-dir"]);
         let started = command.arg(node.path("plugins")).stderr(Stdio::piped()).spawn().unwrap();

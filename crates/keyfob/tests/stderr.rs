@@ -5,15 +5,8 @@
 #[path = "support/node.rs"]
 mod node;
 
-use std::{
-    fs::{self, File},
-    process::Stdio,
-};
+use std::fs::File;
 
-use nix::{
-    sys::signal::{self, Signal},
-    unistd::Pid,
-};
 use serde_json::json;
 
 use node::{Node, Said, program};
@@ -48,36 +41,5 @@ fn whatever_a_variable_is_called_its_value_is_not_repeated() {
         let shown = said.stdout + &said.stderr;
         assert!(shown.contains("cannot use [redacted] in eu-1"), "{shown}");
         assert!(!shown.contains("hunter2"), "{shown}");
-    }
-}
-
-#[test]
-fn a_closed_terminal_stops_the_plugins_too() {
-    let node = Node::new();
-    let pid = node.path("pid").display().to_string();
-    let script = format!("echo $$ >{pid}.new; mv {pid}.new {pid}; while :; do sleep 600; done\n");
-    let node = node.with("stuck", &["r.example"], &script);
-    for number in [Signal::SIGHUP, Signal::SIGQUIT] {
-        let mut command = program();
-        command.args(["get", IMAGE, "--config", &node.config(), "--bin-dir"]);
-        let started = command.arg(node.path("plugins")).stderr(Stdio::piped()).spawn().unwrap();
-        let plugin = until(|| fs::read_to_string(&pid).ok()?.trim().parse().ok());
-        fs::remove_file(&pid).unwrap();
-
-        signal::kill(Pid::from_raw(i32::try_from(started.id()).unwrap()), number).unwrap();
-
-        assert_eq!(Said::from(started.wait_with_output().unwrap()).code, 130, "{number}");
-        until(|| signal::kill(Pid::from_raw(plugin), None).err());
-    }
-}
-
-/// Waits for something that takes a moment.
-#[expect(clippy::disallowed_methods, reason = "another process cannot be told to use our clock")]
-fn until<T>(mut happened: impl FnMut() -> Option<T>) -> T {
-    loop {
-        if let Some(it) = happened() {
-            return it;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
