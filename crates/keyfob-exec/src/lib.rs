@@ -43,7 +43,7 @@ pub use environment::{Environment, SystemEnvironment, overlay};
 pub use invocation::{Invocation, Limits, Stderr, Stdin};
 pub use outcome::{Finished, RunError, Status, StderrTail};
 pub use program::{LookupError, NotRunnable, Program};
-pub use redact::{REDACTED, Redactor};
+pub use redact::{REDACTED, Redactor, speaks_of_a_secret};
 pub use runner::{ProcessRunner, Runner, Running};
 pub use terminal::{on_one_line, printable, steers};
 pub use trust::{Concern, Flaw, TrustPolicy, Untrusted, check_trust};

@@ -169,18 +169,25 @@ fn end_of_literal(inside: &str) -> usize {
     inside.bytes().position(closes).unwrap_or(inside.len())
 }
 
-/// The value of an environment entry whose name says that it is a secret.
+/// Whether the name of a variable, a flag or a field says that its value is a secret: `API_TOKEN`, `--client-secret`.
+///
+/// A name that ends in a place (`TOKEN_FILE`) speaks of where the secret is, not of the secret.
+pub fn speaks_of_a_secret(name: &str) -> bool {
+    const WORDS: [&str; 7] = ["token", "secret", "pass", "pwd", "auth", "credential", "apikey"];
+    const PLACES: [&str; 6] = ["-file", "-path", "-dir", "-uri", "-url", "-sock"];
+    let name = name.to_ascii_lowercase().replace('_', "-").replace("author", "");
+    let is_a_place = PLACES.iter().any(|end| name.ends_with(end));
+    let speaks = WORDS.iter().any(|word| name.contains(word)) || name.ends_with("-key");
+    speaks && !is_a_place
+}
+
+/// The value of an environment entry whose name says that it is a secret. The path of a file is none.
 pub(crate) fn secret_of(entry: &OsStr) -> Option<Secret<String>> {
-    const WORDS: [&str; 7] =
-        ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PRIVATE_KEY", "API_KEY"];
-    const PLACES: [&str; 4] = ["_FILE", "_PATH", "_DIR", "_URI"];
     /// `USE_TOKEN_CACHE=1` is a switch, and cutting out every `1` would leave no message standing.
     const SHORTEST: usize = 6;
     let name = name_of(entry);
     let value = entry.as_bytes().get(name.len() + 1..).filter(|value| value.len() >= SHORTEST)?;
-    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
-    let speaks = WORDS.iter().any(|word| name.contains(word))
-        && !PLACES.iter().any(|end| name.ends_with(end));
+    let speaks = speaks_of_a_secret(&String::from_utf8_lossy(name)) && !value.starts_with(b"/");
     speaks.then(|| Secret::new(String::from_utf8_lossy(value).into_owned()))
 }
 

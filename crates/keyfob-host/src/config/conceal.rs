@@ -9,7 +9,7 @@ use keyfob_api::{
     Secret,
     document::{Document, Node, Position, Value, YamlError, YamlProblem},
 };
-use keyfob_exec::{REDACTED, Redactor};
+use keyfob_exec::{REDACTED, Redactor, speaks_of_a_secret};
 
 /// Fields whose values, and all below them, may be secrets; in lower case.
 const SECRETS: [&str; 13] = [
@@ -180,19 +180,16 @@ fn logs_in(text: &str) -> bool {
 fn arguments(items: &[Node]) -> impl Iterator<Item = (&Node, Below)> {
     let mut follows = false;
     items.iter().map(move |item| {
-        let speaks =
-            matches!(&item.value, Value::String(text) if speaks_of_a_secret(text.expose()));
+        let speaks = matches!(&item.value, Value::String(text) if names_a_secret(text.expose()));
         let below = if speaks || follows { Below::Secret } else { Below::Open };
         follows = speaks;
         (item, below)
     })
 }
 
-fn speaks_of_a_secret(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    ["pass", "pwd", "secret", "token", "key", "auth", "credential", "://"]
-        .iter()
-        .any(|word| text.contains(word))
+fn names_a_secret(argument: &str) -> bool {
+    let name = argument.split_once('=').map_or(argument, |(name, _)| name);
+    speaks_of_a_secret(name) || argument.contains("://")
 }
 
 /// The places in bytes, in order.

@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, fmt::Write as _};
 
 use keyfob_api::{GoDuration, Secret};
-use keyfob_exec::{Environment, Invocation, Redactor, steers};
+use keyfob_exec::{Environment, Invocation, Redactor, speaks_of_a_secret, steers};
 
 use super::report::{Command, Variable};
 
@@ -49,12 +49,12 @@ fn arguments(args: impl Iterator<Item = String>) -> Vec<String> {
             return HIDDEN.to_owned();
         }
         match arg.split_once('=') {
-            Some((name, _)) if speaks_of_a_secret(name) => {
+            Some((name, _)) if names_a_secret(name) => {
                 format!("{}={HIDDEN}", without_user(name))
             }
             Some(_) => without_user(&arg),
             None => {
-                next_is_secret = arg.starts_with('-') && speaks_of_a_secret(&arg);
+                next_is_secret = arg.starts_with('-') && names_a_secret(&arg);
                 without_user(&arg)
             }
         }
@@ -62,15 +62,9 @@ fn arguments(args: impl Iterator<Item = String>) -> Vec<String> {
     .collect()
 }
 
-fn speaks_of_a_secret(name: &str) -> bool {
-    const WORDS: [&str; 7] = ["token", "secret", "pass", "pwd", "auth", "credential", "apikey"];
-    const PLACES: [&str; 5] = ["-file", "-path", "-dir", "-uri", "-url"];
-    // In a URL, what stands before a `=` is the name of a parameter.
-    let name = name.rsplit(['?', '&', '/']).next().unwrap_or_default();
-    let name = name.to_ascii_lowercase().replace('_', "-").replace("author", "");
-    let is_a_place = PLACES.iter().any(|end| name.ends_with(end));
-    let speaks = WORDS.iter().any(|word| name.contains(word)) || name.ends_with("-key");
-    speaks && !is_a_place
+/// In a URL, what stands before a `=` is the name of a parameter.
+fn names_a_secret(name: &str) -> bool {
+    speaks_of_a_secret(name.rsplit(['?', '&', '/']).next().unwrap_or_default())
 }
 
 /// `https://user:password@host/` as `https://***@host/`.
