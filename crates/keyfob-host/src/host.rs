@@ -153,7 +153,10 @@ impl Host {
             .map(|provider| {
                 let step = match &keys {
                     Ok(keys) => provider.ask(pull.image(), keys, now),
-                    Err(error) => Step::Done(ProviderOutcome::Failed(Arc::new((*error).into()))),
+                    Err(error) => {
+                        let error = provider.failed(pull.image(), (*error).into());
+                        Step::Done(ProviderOutcome::Failed(error))
+                    }
                 };
                 (provider.name.clone(), step)
             })

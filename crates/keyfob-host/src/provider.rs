@@ -132,7 +132,7 @@ impl Provider {
         }
         let again = match CacheKeys::new(image, &[]) {
             Ok(keys) => self.ask(image, &keys, self.around.clock.now()),
-            Err(error) => Step::Done(ProviderOutcome::Failed(Arc::new(error.into()))),
+            Err(error) => Step::Done(ProviderOutcome::Failed(self.failed(image, error.into()))),
         };
         match again {
             Step::Done(outcome) => outcome,
@@ -238,7 +238,7 @@ impl Provider {
     }
 
     /// Every failure is logged here, once, and remembered.
-    fn failed(&self, image: &str, error: CallError) -> Arc<CallError> {
+    pub(crate) fn failed(&self, image: &str, error: CallError) -> Arc<CallError> {
         tracing::warn!(
             provider = %self.name, image, error = %Chain(&error),
             "the plugin gave no credentials; other providers may"
