@@ -119,11 +119,19 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<Secret<String>> {
 
 /// Where something looks like a JSON Web Token, whole or cut off at its end.
 fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
-    text.match_indices("eyJ").filter_map(|(start, _)| {
-        let token = text.get(start..)?;
-        let in_token = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
-        let length = token.find(|c| !in_token(c)).unwrap_or(token.len());
-        (length >= 20).then_some(start..start + length)
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let start = from + text.get(from..)?.find("eyJ")?;
+            let token = text.get(start..)?;
+            let in_token = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
+            let length = token.find(|c| !in_token(c)).unwrap_or(token.len());
+            // Another one inside it would end where it ends.
+            from = start + length;
+            if length >= 20 {
+                return Some(start..from);
+            }
+        }
     })
 }
 
@@ -181,13 +189,13 @@ pub fn speaks_of_a_secret(name: &str) -> bool {
     speaks && !is_a_place
 }
 
-/// The value of an environment entry whose name says that it is a secret. The path of a file is none.
+/// The value of an environment entry whose name says that it is a secret.
 pub(crate) fn secret_of(entry: &OsStr) -> Option<Secret<String>> {
     /// `USE_TOKEN_CACHE=1` is a switch, and cutting out every `1` would leave no message standing.
     const SHORTEST: usize = 6;
     let name = name_of(entry);
     let value = entry.as_bytes().get(name.len() + 1..).filter(|value| value.len() >= SHORTEST)?;
-    let speaks = speaks_of_a_secret(&String::from_utf8_lossy(name)) && !value.starts_with(b"/");
+    let speaks = speaks_of_a_secret(&String::from_utf8_lossy(name));
     speaks.then(|| Secret::new(String::from_utf8_lossy(value).into_owned()))
 }
 

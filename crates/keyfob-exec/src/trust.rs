@@ -164,6 +164,8 @@ mod tests {
     impl Plugins {
         fn new() -> Self {
             let plugins = Self(tempfile::tempdir().unwrap());
+            // Whatever the umask is.
+            plugins.chmod("", 0o755);
             fs::write(plugins.path("plugin"), "").unwrap();
             plugins.chmod("plugin", 0o755);
             plugins
@@ -220,6 +222,7 @@ mod tests {
         let plugins = Plugins::new();
         for folder in ["bin", "middle", "real"] {
             fs::create_dir(plugins.path(folder)).unwrap();
+            plugins.chmod(folder, 0o755);
         }
         fs::rename(plugins.path("plugin"), plugins.path("real/plugin")).unwrap();
         symlink("../middle/hop", plugins.path("bin/plugin")).unwrap();

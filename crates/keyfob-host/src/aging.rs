@@ -1,6 +1,7 @@
 //! What everything that is kept for a while needs: room, and a clock that may be set back.
 
 use std::{
+    cmp::Ordering,
     collections::HashMap,
     hash::Hash,
     time::{Duration, SystemTime},
@@ -23,14 +24,19 @@ pub(crate) fn make_room<K: Eq + Hash, V>(
     let Some(too_many) = (kept.len() + 1).checked_sub(limit).filter(|more| *more > 0) else {
         return;
     };
-    let mut leaving = too_many.max(limit / 8).min(kept.len());
+    let leaving = too_many.max(limit / 8).min(kept.len());
     let mut times: Vec<SystemTime> = kept.values().map(&time).collect();
     let Some(at) = leaving.checked_sub(1) else { return };
-    let last = *times.select_nth_unstable(at).1;
-    kept.retain(|_, value| {
-        let goes = leaving > 0 && time(value) <= last;
-        leaving -= usize::from(goes);
-        !goes
+    let (before, last, _) = times.select_nth_unstable(at);
+    let last = *last;
+    let mut of_last = leaving - before.iter().filter(|time| **time < last).count();
+    kept.retain(|_, value| match time(value).cmp(&last) {
+        Ordering::Less => false,
+        Ordering::Equal if of_last > 0 => {
+            of_last -= 1;
+            false
+        }
+        Ordering::Equal | Ordering::Greater => true,
     });
 }
 
@@ -53,6 +59,13 @@ mod tests {
         let mut left: Vec<u64> = kept.into_keys().collect();
         left.sort_unstable();
         assert_eq!(left, (2..16).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn of_equal_times_only_as_many_go_as_must() {
+        let mut kept: HashMap<u64, SystemTime> = (0..16).map(|n| (n, at(n.min(1)))).collect();
+        make_room(&mut kept, 16, |time| *time);
+        assert_eq!((kept.len(), kept.contains_key(&0)), (14, false));
     }
 
     #[test]

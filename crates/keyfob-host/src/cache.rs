@@ -98,9 +98,6 @@ impl Cache {
         [kept, expires]: [SystemTime; 2],
         refresh: Option<SystemTime>,
     ) {
-        if expires < kept {
-            return;
-        }
         let refresh = AtomicU64::new(refresh.map_or(u64::MAX, nanoseconds));
         let mut entries = self.write();
         if let Some(limit) = self.limit

@@ -47,25 +47,15 @@ impl DockerConfig {
         if is_legacy(&root) { Self::read_legacy(text) } else { Self::read_json(text) }
     }
 
-    /// What docker and skopeo need to know to pull an image with these credentials: the first under the name that
-    /// they know its registry by, and the others under their own keys. Keys with stars mean nothing to them.
-    pub fn of<'a>(registry: &str, credentials: impl IntoIterator<Item = &'a Credential>) -> Self {
+    /// What docker and skopeo need to know to pull an image with a credential: they use exactly one, under the name that
+    /// they know the registry by.
+    pub fn of(registry: &str, credential: Option<&Credential>) -> Self {
         let registry = match registry {
             "docker.io" => "https://index.docker.io/v1/",
             other => other,
         };
-        let mut seen = HashSet::new();
-        let mut entries = Vec::new();
-        for (number, credential) in credentials.into_iter().enumerate() {
-            let key = match number {
-                0 => registry.to_owned(),
-                _ => credential.key().to_string(),
-            };
-            if !key.contains('*') && seen.insert(key.clone()) {
-                entries.push((key, credential.login().clone()));
-            }
-        }
-        Self(entries)
+        let login = |credential: &Credential| (registry.to_owned(), credential.login().clone());
+        Self(credential.map(login).into_iter().collect())
     }
 
     /// The keys as written and their logins.
@@ -298,34 +288,18 @@ mod tests {
     }
 
     #[test]
-    fn docker_finds_the_first_credential_under_its_own_name_of_the_registry() {
-        let login = |user: &str| Login { username: user.into(), ..Login::default() };
-        let logins = |keys: &[&str]| {
-            let entries = keys.iter().map(|key| (*key, login(key)));
-            Arc::new(Logins::new(Source::Provider("p".into()), entries))
+    fn docker_finds_the_credential_under_its_own_name_of_the_registry() {
+        let entry = |key: &str| (key.to_owned(), login("ada", "", ""));
+        let logins = Logins::new(Source::Provider("p".into()), [entry("*.io"), entry("docker.io")]);
+        let logins = [Arc::new(logins)];
+        let key = |image: &str| {
+            let found = select(image, MatchTarget::parse(image).ok().as_ref(), &logins);
+            let config = DockerConfig::of(image.split('/').next().unwrap(), found.first());
+            config.entries().map(|(key, _)| key.to_owned()).collect::<Vec<_>>()
         };
-        let keys = |image: &str, given: &[&str]| -> Vec<(String, String)> {
-            let target = MatchTarget::parse(image).unwrap();
-            let found = select(image, Some(&target), &[logins(given)]);
-            let registry = image.split('/').next().unwrap();
-            let config = DockerConfig::of(registry, &found);
-            config.entries().map(|(key, login)| (key.into(), (*login.username).into())).collect()
-        };
-        let pair = |key: &str, user: &str| (key.to_owned(), user.to_owned());
-
-        assert_eq!(
-            keys("r.io/team/app", &["*.io", "r.io/team", "r.io"]),
-            [pair("r.io", "r.io/team")],
-            "one name has one login"
-        );
-        assert_eq!(keys("eu.r.io/app", &["*.r.io"]), [pair("eu.r.io", "*.r.io")]);
-        assert_eq!(
-            keys("docker.io/library/nginx", &["docker.io", "docker.io/library"]),
-            [
-                pair("https://index.docker.io/v1/", "docker.io/library"),
-                pair("docker.io", "docker.io")
-            ]
-        );
+        assert_eq!(key("r.io/team/app"), ["r.io"]);
+        assert_eq!(key("docker.io/library/nginx"), ["https://index.docker.io/v1/"]);
+        assert_eq!(key("r.example/app"), [""; 0]);
     }
 
     #[test]

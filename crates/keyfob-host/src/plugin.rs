@@ -106,7 +106,7 @@ impl Plugin {
         invocation = invocation.args(&self.args).stdin(Stdin::Bytes(request));
         for EnvVar { name, value } in &self.env {
             invocation = invocation.env(name, value.expose());
-            if may_be_secret(value.expose()) {
+            if may_be_secret(name, value.expose()) {
                 invocation = invocation.redact(value.clone());
             }
         }
@@ -151,10 +151,12 @@ impl Plugin {
     }
 }
 
-/// Whatever a variable is called, its value is not shown if the plugin repeats it; but short words and the paths of files
-/// are no secrets, and without them no message of a plugin could be understood.
-fn may_be_secret(value: &str) -> bool {
-    value.len() >= 8 && !value.starts_with('/')
+/// Whatever a variable is called, its value is not shown if the plugin repeats it; but short words, and paths under names
+/// that speak of places, are no secrets, and without them no message of a plugin could be understood.
+fn may_be_secret(name: &str, value: &str) -> bool {
+    const PLACES: [&str; 5] = ["DIR", "FILE", "HOME", "PATH", "SOCK"];
+    let is_a_path = value.starts_with('/') && PLACES.iter().any(|place| name.ends_with(place));
+    value.len() >= 8 && !is_a_path
 }
 
 impl From<CredentialProviderResponse> for PluginAnswer {

@@ -211,7 +211,7 @@ impl Provider {
     /// The run belongs to no caller. What is lost with it, by a panic or the end of its runtime, is only its answer.
     fn fly(self: &Arc<Self>, pilot: Pilot<Flown>, image: &str, keys: &CacheKeys) {
         let Some(runtime) = self.around.runtime() else {
-            return pilot.land(Err(self.failed(image, CallError::NoRuntime)));
+            return pilot.land(Err(Arc::new(CallError::NoRuntime)));
         };
         let (provider, image, keys) = (self.clone(), image.to_owned(), keys.clone());
         runtime.clone().spawn(async move {
@@ -265,7 +265,7 @@ impl Provider {
         took: Duration,
     ) -> Fetched {
         let default = self.config.default_cache_duration.unwrap_or(GoDuration::ZERO);
-        let expires = answer.lifetime.expiry(now, default);
+        let expires = answer.lifetime.expiry(now, default).filter(|expires| *expires >= now);
         let logins = Arc::new(Logins::new(Source::Provider(self.name.clone()), answer.entries));
         if let [first, rest @ ..] = logins.skipped() {
             let more = rest.len();

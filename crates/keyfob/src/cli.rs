@@ -80,10 +80,10 @@ pub(crate) struct ValidateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
     /// The configuration: a file, or a directory of .json, .yaml and .yml files.
-    #[arg(long, alias = "image-credential-provider-config", value_name = "PATH")]
+    #[arg(long, visible_alias = "image-credential-provider-config", value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
     /// The directory of the plugins.
-    #[arg(long, alias = "image-credential-provider-bin-dir", value_name = "DIR")]
+    #[arg(long, visible_alias = "image-credential-provider-bin-dir", value_name = "DIR")]
     pub(crate) bin_dir: Option<PathBuf>,
     /// The kubelet's feature gates: `A=true,B=false`. May be repeated; what is set later counts.
     #[arg(long, value_name = "GATES", value_parser = gates)]

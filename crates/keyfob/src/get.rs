@@ -68,7 +68,7 @@ impl GetArgs {
             GetOutput::Table => answer.table(),
             GetOutput::Json => serde_json::to_string(&answer).unwrap_or_default() + "\n",
             GetOutput::Docker => {
-                let config = DockerConfig::of(image.registry(), &found.credentials);
+                let config = DockerConfig::of(image.registry(), found.credentials.first());
                 config.encode().expose().clone() + "\n"
             }
         };

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
-use keyfob_exec::printable;
+use keyfob_exec::{printable, steers};
 use tracing::{Level, subscriber::set_global_default};
 
 /// Flags of every command that runs plugins.
@@ -34,11 +34,17 @@ impl LogArgs {
         let lines = tracing_subscriber::fmt()
             .log_internal_errors(false)
             .with_max_level(self.level())
-            .with_writer(|| Printable(io::stderr()));
+            .with_ansi(false);
         // It fails only if somebody logs already.
         match self.log_format {
-            LogFormat::Text => set_global_default(lines.with_ansi(false).finish()),
-            LogFormat::Json => set_global_default(lines.json().finish()),
+            LogFormat::Text => {
+                let stderr = || Shown { to: io::stderr(), how: printable };
+                set_global_default(lines.with_writer(stderr).finish())
+            }
+            LogFormat::Json => {
+                let stderr = || Shown { to: io::stderr(), how: in_json };
+                set_global_default(lines.json().with_writer(stderr).finish())
+            }
         }
         .unwrap_or_default();
     }
@@ -54,20 +60,35 @@ impl LogArgs {
     }
 }
 
-/// Writes text that cannot steer a terminal: control characters are spelled out, but for the ends of lines.
-struct Printable<W>(W);
+/// Writes text that cannot steer a terminal.
+struct Shown<W> {
+    to: W,
+    how: fn(&str) -> String,
+}
 
-impl<W: Write> Write for Printable<W> {
+impl<W: Write> Write for Shown<W> {
     /// All or nothing, so that nobody writes the rest a second time.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let shown = printable(&String::from_utf8_lossy(text));
-        self.0.write_all(shown.as_bytes())?;
+        self.to.write_all((self.how)(&String::from_utf8_lossy(text)).as_bytes())?;
         Ok(text.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
+}
+
+/// What still steers a terminal stands in strings, where JSON spells it as a number.
+fn in_json(lines: &str) -> String {
+    let mut shown = String::with_capacity(lines.len());
+    for c in lines.chars() {
+        if steers(c) && c != '\n' {
+            shown.extend([format!("\\u{:04x}", u32::from(c))]);
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -77,7 +98,17 @@ mod tests {
     #[test]
     fn a_log_line_cannot_steer_a_terminal() {
         let mut written = Vec::new();
-        Printable(&mut written).write_all(b"provider=\x1b[31mred\n\ttwo\r\n").unwrap();
+        let mut shown = Shown { to: &mut written, how: printable };
+        shown.write_all(b"provider=\x1b[31mred\n\ttwo\r\n").unwrap();
         assert_eq!(written, b"provider=\\u{1b}[31mred\n\ttwo\\r\n");
+    }
+
+    #[test]
+    fn a_log_line_in_json_stays_json() {
+        let line = "{\"a\":\"x\u{202e}\u{7f}\u{9b}\"}\n";
+        let shown = in_json(line);
+        assert_eq!(shown, "{\"a\":\"x\\u202e\\u007f\\u009b\"}\n");
+        let same = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(same(&shown), same(line));
     }
 }

@@ -65,20 +65,31 @@ impl Sources {
 
 /// Plugins are out of reach of a terminal's Ctrl-C; whoever stops us stops them, when the runtime is dropped.
 async fn ask(host: &Host, pull: &Pull) -> Result<Answer, LookupFailure> {
-    let [mut hangup, mut interrupt, mut quit, mut terminate] = [
-        signal(SignalKind::hangup())?,
-        signal(SignalKind::interrupt())?,
-        signal(SignalKind::quit())?,
-        signal(SignalKind::terminate())?,
-    ];
     tokio::select! {
         answer = host.credentials(pull) => return Ok(answer),
-        _ = hangup.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = quit.recv() => {}
-        _ = terminate.recv() => {}
+        got = received(SignalKind::hangup()) => got?,
+        got = received(SignalKind::interrupt()) => got?,
+        got = received(SignalKind::quit()) => got?,
+        got = received(SignalKind::terminate()) => got?,
     }
     Err(LookupFailure::Stopped)
+}
+
+/// Waits for a signal; one that we were started to ignore, as by `nohup`, never comes.
+async fn received(kind: SignalKind) -> io::Result<()> {
+    if is_ignored(kind) {
+        return std::future::pending().await;
+    }
+    signal(kind)?.recv().await;
+    Ok(())
+}
+
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let bit = u32::try_from(kind.as_raw_value() - 1).ok().and_then(|bit| 1_u64.checked_shl(bit));
+    bit.is_some_and(|bit| mask & bit != 0)
 }
 
 /// Why nothing was found out.

@@ -122,7 +122,7 @@ pub(super) struct Cache {
     pub(super) key: Option<String>,
     /// Until when; `null` if it is not.
     pub(super) until: Option<String>,
-    /// How much longer, as Go writes it; `0s` if it has expired already.
+    /// How much longer, as Go writes it.
     #[serde(rename = "for")]
     pub(super) lifetime: Option<String>,
 }

@@ -23,7 +23,9 @@ impl Node {
         let plugins = directory.path().join("plugins");
         fs::create_dir(&plugins).unwrap();
         // Whatever the umask is: a directory that its group may write is a problem of its own.
-        fs::set_permissions(&plugins, fs::Permissions::from_mode(0o755)).unwrap();
+        for path in [directory.path(), &plugins] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
         Self { directory, providers: Vec::new() }
     }
 
