@@ -91,12 +91,21 @@ impl Metrics {
 
     /// A run, however it ended.
     pub(crate) fn ran(&self, name: &Arc<str>, took: Duration) {
-        self.0.plugin_duration.get_or_create(&label(name)).observe(took.as_secs_f64());
+        if self.knows(name) {
+            self.0.plugin_duration.get_or_create(&label(name)).observe(took.as_secs_f64());
+        }
     }
 
     /// A run that could not be started, did not end in time or did not end well.
     pub(crate) fn failed(&self, name: &Arc<str>) {
-        self.0.plugin_errors.get_or_create(&label(name)).inc();
+        if self.knows(name) {
+            self.0.plugin_errors.get_or_create(&label(name)).inc();
+        }
+    }
+
+    /// Not a plugin that was removed while it ran.
+    fn knows(&self, name: &Arc<str>) -> bool {
+        self.0.cache_hits.get(&label(name)).is_some()
     }
 
     /// Only the last hash is shown.
@@ -210,6 +219,7 @@ mod tests {
     #[test]
     fn upstreams_metrics_have_upstreams_names_labels_and_buckets() {
         let (metrics, name) = (Metrics::default(), Arc::from("ecr"));
+        drop(metrics.plugin(&name));
         metrics.failed(&name);
         metrics.ran(&name, Duration::from_millis(300));
         metrics.configured(Some("sha256:one"));
@@ -229,6 +239,20 @@ mod tests {
             assert!(text.lines().any(|each| each == line), "no {line} in\n{text}");
         }
         assert!(!text.contains("sha256:one"), "{text}");
+    }
+
+    #[test]
+    fn a_plugin_that_is_gone_does_not_come_back_when_its_last_run_ends() {
+        let (metrics, name) = (Metrics::default(), Arc::from("gone"));
+        drop(metrics.plugin(&name));
+        metrics.ran(&name, Duration::ZERO);
+        assert!(text(&metrics).contains("gone"));
+
+        metrics.forget_plugin(&name);
+        metrics.ran(&name, Duration::ZERO);
+        metrics.failed(&name);
+
+        assert!(!text(&metrics).contains("gone"), "{}", text(&metrics));
     }
 
     #[test]
