@@ -264,6 +264,32 @@ fn whoever_stops_the_command_stops_its_plugins() {
     }
 }
 
+/// As `nohup` starts it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a shell that ignores a signal")]
+fn a_signal_that_the_command_was_started_to_ignore_stops_nothing() {
+    let node = Node::new();
+    let [ready, go] = ["ready", "go"].map(|name| node.path(name).display().to_string());
+    let answer = node::answer(&[["r.example", "ada", "x"]]);
+    let script = format!("touch {ready}; until [ -e {go} ]; do sleep 0.01; done\n{answer}");
+    let node = node.with("slow", &["r.example"], &script);
+    let started = std::process::Command::new("/bin/sh")
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_keyfob")])
+        .args(["get", IMAGE, "--config", &node.config(), "--bin-dir"])
+        .arg(node.path("plugins"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until(|| fs::exists(&ready).unwrap().then_some(()));
+
+    signal::kill(Pid::from_raw(i32::try_from(started.id()).unwrap()), Signal::SIGHUP).unwrap();
+    fs::write(&go, "").unwrap();
+
+    let said = Said::from(started.wait_with_output().unwrap());
+    assert_eq!(said.code, 0);
+    assert!(said.stdout.contains("ada"), "{}", said.stdout);
+}
+
 /// Waits for something that takes a moment, and not for ever.
 #[expect(clippy::disallowed_methods, reason = "another process cannot be told to use our clock")]
 fn until<T>(mut happened: impl FnMut() -> Option<T>) -> T {
