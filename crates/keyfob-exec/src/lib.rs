@@ -45,5 +45,5 @@ pub use outcome::{Finished, RunError, Status, StderrTail};
 pub use program::{LookupError, NotRunnable, Program};
 pub use redact::{REDACTED, Redactor, speaks_of_a_secret};
 pub use runner::{ProcessRunner, Runner, Running};
-pub use terminal::{on_one_line, printable, steers};
+pub use terminal::{on_one_line, printable, spelled_out, steers};
 pub use trust::{Concern, Flaw, TrustPolicy, Untrusted, check_trust};

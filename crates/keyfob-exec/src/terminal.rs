@@ -2,12 +2,12 @@
 
 /// The text with such characters spelled out. Line breaks and tabs stay.
 pub fn printable(text: &str) -> String {
-    spelled_out(text, |c| steers(c) && !matches!(c, '\n' | '\t'))
+    spelled_out(text, |c| steers(c) && !matches!(c, '\n' | '\t'), char::escape_default)
 }
 
 /// The same on one line, so that no line can be forged.
 pub fn on_one_line(text: &str) -> String {
-    spelled_out(text, steers)
+    spelled_out(text, steers, char::escape_default)
 }
 
 /// Whether a character does something to a terminal instead of being shown.
@@ -16,11 +16,16 @@ pub fn steers(c: char) -> bool {
     turns || c.is_control()
 }
 
-fn spelled_out(text: &str, is_bad: impl Fn(char) -> bool) -> String {
+/// The text with some of its characters spelled in some way.
+pub fn spelled_out<S: IntoIterator<Item = char>>(
+    text: &str,
+    is_bad: impl Fn(char) -> bool,
+    spell: impl Fn(char) -> S,
+) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_bad(c) {
-            shown.extend(c.escape_default());
+            shown.extend(spell(c));
         } else {
             shown.push(c);
         }

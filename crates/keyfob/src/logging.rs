@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
-use keyfob_exec::{printable, steers};
+use keyfob_exec::{printable, spelled_out, steers};
 use tracing::{Level, subscriber::set_global_default};
 
 /// Flags of every command that runs plugins.
@@ -80,15 +80,8 @@ impl<W: Write> Write for Shown<W> {
 
 /// What still steers a terminal stands in strings, where JSON spells it as a number.
 fn in_json(lines: &str) -> String {
-    let mut shown = String::with_capacity(lines.len());
-    for c in lines.chars() {
-        if steers(c) && c != '\n' {
-            shown.extend([format!("\\u{:04x}", u32::from(c))]);
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    let spell = |c: char| format!("\\u{:04x}", u32::from(c)).chars().collect::<Vec<_>>();
+    spelled_out(lines, |c| steers(c) && c != '\n', spell)
 }
 
 #[cfg(test)]
