@@ -1,0 +1,153 @@
+//! Questions made up, put to both sides.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use keyfob_exec::{Clock as _, SystemClock};
+use proptest::{
+    strategy::{Strategy as _, ValueTree},
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::{Value, json};
+
+use crate::{Oracle, Topic};
+
+/// So many unexplained differences of one topic are shown; the rest is counted.
+const SHOWN: usize = 10;
+
+/// What an examination of a topic found.
+#[derive(Debug)]
+pub struct Report {
+    topic: &'static str,
+    questions: u32,
+    took: Duration,
+    sorts: BTreeMap<&'static str, u32>,
+    explained: BTreeMap<&'static str, u32>,
+    unexplained: u32,
+    /// The first few unexplained differences, each as small as it could be made.
+    pub shown: Vec<Unexplained>,
+}
+
+/// A question that the two sides answer differently, and nobody knows why.
+#[derive(Debug)]
+pub struct Unexplained {
+    /// The question, as the oracle is asked.
+    pub question: Value,
+    /// Keyfob's answer.
+    pub ours: Value,
+    /// The oracle's answer.
+    pub upstream: Value,
+}
+
+impl Report {
+    /// The rows of `DIFFERENCES.md` that explained something.
+    pub fn explained(&self) -> impl Iterator<Item = &'static str> {
+        self.explained.keys().copied()
+    }
+
+    /// Whether every difference is explained.
+    pub fn is_clean(&self) -> bool {
+        self.unexplained == 0
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, questions, took, sorts, explained, unexplained, shown } = self;
+        write!(f, "{topic}: {questions} questions in {:.1} s;", took.as_secs_f64())?;
+        for (sort, count) in sorts {
+            write!(f, " {count} {sort},")?;
+        }
+        let known: u32 = explained.values().sum();
+        let same = questions - known - unexplained;
+        write!(f, " {same} the same, {known} explained, {unexplained} UNEXPLAINED")?;
+        for (row, count) in explained {
+            write!(f, "\n    {count} by {row}")?;
+        }
+        for Unexplained { question, ours, upstream } in shown {
+            write!(f, "\n  {question}\n    ours     {ours}\n    upstream {upstream}")?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn examine<T: Topic>(oracle: &mut Oracle, seed: u64, times: f64) -> Report {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+    let questions = (f64::from(T::QUESTIONS) * times).ceil() as u32;
+    let strategy = T::questions();
+    let mut random = TestRunner::new_with_rng(Config::default(), random_numbers(seed));
+    let mut report = Report {
+        topic: T::NAME,
+        questions,
+        took: Duration::ZERO,
+        sorts: BTreeMap::new(),
+        explained: BTreeMap::new(),
+        unexplained: 0,
+        shown: Vec::new(),
+    };
+    let started = SystemClock.now();
+    for _ in 0..questions {
+        let mut tree = strategy.new_tree(&mut random).expect("the strategy rejects nothing");
+        let (upstream, finding) = put::<T>(oracle, &tree.current());
+        *report.sorts.entry(T::sort(&upstream)).or_default() += 1;
+        match finding {
+            Finding::Same => {}
+            Finding::Explained(row) => *report.explained.entry(row).or_default() += 1,
+            Finding::Unexplained => {
+                report.unexplained += 1;
+                if report.shown.len() < SHOWN {
+                    report.shown.push(smallest::<T>(oracle, &mut tree));
+                }
+            }
+        }
+    }
+    report.took = SystemClock.now().duration_since(started).unwrap_or_default();
+    report
+}
+
+enum Finding {
+    Same,
+    Explained(&'static str),
+    Unexplained,
+}
+
+fn put<T: Topic>(oracle: &mut Oracle, question: &T::Question) -> (Value, Finding) {
+    let (ours, upstream) = (T::ours(question), oracle.ask_about(T::NAME, question));
+    let finding = if ours == upstream {
+        Finding::Same
+    } else {
+        T::difference(question, &ours, &upstream).map_or(Finding::Unexplained, Finding::Explained)
+    };
+    (upstream, finding)
+}
+
+/// Makes the question simpler as long as the difference stays.
+fn smallest<T: Topic>(
+    oracle: &mut Oracle,
+    tree: &mut impl ValueTree<Value = T::Question>,
+) -> Unexplained {
+    const ATTEMPTS: u32 = 2_000;
+    let mut found = tree.current();
+    let mut simpler = tree.simplify();
+    for _ in 0..ATTEMPTS {
+        if !simpler {
+            break;
+        }
+        let question = tree.current();
+        simpler = if matches!(put::<T>(oracle, &question).1, Finding::Unexplained) {
+            found = question;
+            tree.simplify()
+        } else {
+            tree.complicate()
+        };
+    }
+    let (ours, upstream) = (T::ours(&found), oracle.ask_about(T::NAME, &found));
+    Unexplained { question: json!({ T::NAME: found }), ours, upstream }
+}
+
+fn random_numbers(seed: u64) -> TestRng {
+    let mut bytes = [0; 32];
+    for (place, byte) in bytes.iter_mut().zip(seed.to_le_bytes()) {
+        *place = byte;
+    }
+    TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+}

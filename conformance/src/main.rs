@@ -1,0 +1,74 @@
+//! `keyfob-conformance ORACLE`: puts every case, and questions made up, to Keyfob and to upstream's own code.
+#![expect(clippy::print_stdout, reason = "the report is what it is for")]
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Parser;
+use keyfob_conformance::{AnyTopic, Case, Differences, Oracle, TOPICS};
+use keyfob_exec::{Clock as _, SystemClock};
+
+/// Upstream as the judge: the same questions, put to Keyfob and to Kubernetes' own code.
+#[derive(Parser)]
+struct Args {
+    /// The oracle, as built from conformance/oracle.
+    oracle: PathBuf,
+    /// Only this topic; may be given more than once.
+    #[arg(long, value_parser = topic)]
+    topic: Vec<&'static AnyTopic>,
+    /// Ask this many times the usual number of questions.
+    #[arg(long, default_value_t = 1.0)]
+    times: f64,
+    /// What the questions are drawn with; another each time, unless it is given.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+fn topic(name: &str) -> Result<&'static AnyTopic, String> {
+    let known = || TOPICS.iter().map(|topic| topic.name).collect::<Vec<_>>().join(", ");
+    let found = TOPICS.iter().find(|topic| topic.name == name);
+    found.ok_or_else(|| format!("the topics are {}", known()))
+}
+
+fn main() -> std::io::Result<ExitCode> {
+    let Args { oracle, topic, times, seed } = Args::parse();
+    let topics = if topic.is_empty() { TOPICS.iter().collect() } else { topic };
+    let seed = seed.unwrap_or_else(from_clock);
+    let mut oracle = Oracle::start(&oracle)?;
+    let mut clean = cases(&topics, &mut oracle);
+    println!("questions made up with --seed {seed}");
+    let differences = Differences::list();
+    for topic in topics {
+        let report = (topic.examine)(&mut oracle, seed, times);
+        println!("{report}");
+        for row in report.explained().filter(|row| !differences.has(row)) {
+            println!("    DIFFERENCES.md has no row {row}");
+            clean = false;
+        }
+        clean &= report.is_clean();
+    }
+    println!("{}", if clean { "no unexplained difference" } else { "UNEXPLAINED DIFFERENCES" });
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Puts the cases of these topics to both sides.
+fn cases(topics: &[&AnyTopic], oracle: &mut Oracle) -> bool {
+    let mut cases = Case::all();
+    cases.retain(|case| topics.iter().any(|topic| topic.name == case.question().0.name));
+    let mut failures: Vec<String> =
+        cases.iter().filter_map(|case| case.check_ours().err()).collect();
+    failures.extend(cases.iter().filter_map(|case| case.check_upstream(oracle).err()));
+    println!(
+        "cases: {} put to both sides, {} answers not as they stand in the file",
+        cases.len(),
+        failures.len()
+    );
+    for failure in &failures {
+        println!("  {failure}");
+    }
+    failures.is_empty()
+}
+
+fn from_clock() -> u64 {
+    let since = SystemClock.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::from(since.subsec_nanos()) ^ since.as_secs()
+}

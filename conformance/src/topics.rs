@@ -1,0 +1,15 @@
+//! Every kind of question there is.
+
+mod duration;
+mod image;
+mod matching;
+mod words;
+
+use crate::AnyTopic;
+
+/// All topics, in the order in which they are examined.
+pub const TOPICS: &[AnyTopic] = &[
+    AnyTopic::of::<matching::Matching>(),
+    AnyTopic::of::<image::Image>(),
+    AnyTopic::of::<duration::Duration>(),
+];
