@@ -1,8 +1,9 @@
 package main
 
 import (
-	_ "k8s.io/apimachinery/pkg/apis/meta/v1"
+	_ "github.com/go-logr/logr"
 	_ "k8s.io/api/core/v1"
+	_ "k8s.io/apimachinery/pkg/apis/meta/v1"
 	_ "k8s.io/client-go/plugin/pkg/client/auth/exec"
 	_ "k8s.io/client-go/rest"
 	_ "k8s.io/client-go/tools/clientcmd"
@@ -11,5 +12,4 @@ import (
 	_ "k8s.io/kubernetes/pkg/credentialprovider/secrets"
 	_ "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	_ "k8s.io/utils/clock/testing"
-	_ "github.com/go-logr/logr"
 )

@@ -17,9 +17,10 @@ import (
 
 // questions has a function for every kind of question.
 var questions = map[string]func(json.RawMessage) any{
-	"match":    about(match),
-	"image":    about(image),
-	"duration": about(duration),
+	"match":     about(match),
+	"image":     about(image),
+	"duration":  about(duration),
+	"providers": about(providers),
 }
 
 func main() {

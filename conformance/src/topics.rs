@@ -3,6 +3,7 @@
 mod duration;
 mod image;
 mod matching;
+mod providers;
 mod words;
 
 use crate::AnyTopic;
@@ -10,6 +11,7 @@ use crate::AnyTopic;
 /// All topics, in the order in which they are examined.
 pub const TOPICS: &[AnyTopic] = &[
     AnyTopic::of::<matching::Matching>(),
+    AnyTopic::of::<providers::Providers>(),
     AnyTopic::of::<image::Image>(),
     AnyTopic::of::<duration::Duration>(),
 ];

@@ -28,12 +28,12 @@ impl Topic for Matching {
     type Question = Question;
 
     fn questions() -> BoxedStrategy<Question> {
-        let unrelated = (url(), url());
-        let related = url().prop_flat_map(|pattern| {
+        let pattern = prop_oneof![2 => url(), 3 => plain()];
+        let related = pattern.prop_flat_map(|pattern| {
             let image = with_slips(filled_in(pattern.clone()).boxed());
             (Just(pattern), image)
         });
-        prop_oneof![1 => unrelated, 4 => related, 3 => plain()]
+        prop_oneof![1 => (url(), url()), 6 => related, 1 => (plain(), plain())]
             .prop_map(|(pattern, image)| Question { pattern, image })
             .boxed()
     }
@@ -69,7 +69,7 @@ impl Topic for Matching {
 }
 
 /// A pattern with something in the place of its stars.
-fn filled_in(pattern: String) -> impl Strategy<Value = String> {
+pub(super) fn filled_in(pattern: String) -> impl Strategy<Value = String> {
     let ending = select(vec!["", "", "", "/a", "x", "/"]);
     let fillings = vec(one_of(" a abc A 1 - é %FF eu-west-1"), 0..6);
     (fillings, ending, any::<bool>()).prop_map(move |(fillings, ending, keep_tail)| {
@@ -87,8 +87,7 @@ fn filled_in(pattern: String) -> impl Strategy<Value = String> {
     })
 }
 
-/// Patterns as people write them, and images that may well be theirs.
-fn plain() -> impl Strategy<Value = (String, String)> {
-    let place = || (one_of(HOSTS), one_of(PATHS)).prop_map(|(host, path)| format!("{host}{path}"));
-    (place(), place())
+/// A pattern, or an image, as people write them.
+pub(super) fn plain() -> impl Strategy<Value = String> {
+    (one_of(HOSTS), one_of(PATHS)).prop_map(|(host, path)| format!("{host}{path}"))
 }
