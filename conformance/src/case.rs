@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{AnyTopic, Oracle, TOPICS};
+use crate::{AnyTopic, Judge as _, Oracle, TOPICS};
 
 /// A question with its answer. Both sides give it, or `differs` says why Keyfob gives another.
 #[derive(Debug, Clone, Deserialize)]

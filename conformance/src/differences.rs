@@ -19,6 +19,11 @@ impl Differences {
         self.0.contains(name)
     }
 
+    /// The files that the list says differ, below `crates`.
+    pub fn code(&self) -> impl Iterator<Item = &'static str> {
+        TEXT.split('`').filter(|word| word.starts_with("keyfob-") && word.contains("/src/"))
+    }
+
     /// The names of all rows.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().copied()

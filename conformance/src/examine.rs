@@ -9,7 +9,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use crate::{Oracle, Topic};
+use crate::{Judge, Topic};
 
 /// So many unexplained differences of one topic are shown; the rest is counted.
 const SHOWN: usize = 10;
@@ -70,7 +70,7 @@ impl fmt::Display for Report {
     }
 }
 
-pub(crate) fn examine<T: Topic>(oracle: &mut Oracle, seed: u64, times: f64) -> Report {
+pub(crate) fn examine<T: Topic>(oracle: &mut impl Judge, seed: u64, times: f64) -> Report {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let questions = (f64::from(T::QUESTIONS) * times).ceil() as u32;
     let strategy = T::questions();
@@ -110,7 +110,7 @@ enum Finding {
     Unexplained,
 }
 
-fn put<T: Topic>(oracle: &mut Oracle, question: &T::Question) -> (Value, Finding) {
+fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> (Value, Finding) {
     let (ours, upstream) = (T::ours(question), oracle.ask_about(T::NAME, question));
     let finding = if ours == upstream {
         Finding::Same
@@ -122,7 +122,7 @@ fn put<T: Topic>(oracle: &mut Oracle, question: &T::Question) -> (Value, Finding
 
 /// Makes the question simpler as long as the difference stays.
 fn smallest<T: Topic>(
-    oracle: &mut Oracle,
+    oracle: &mut impl Judge,
     tree: &mut impl ValueTree<Value = T::Question>,
 ) -> Unexplained {
     const ATTEMPTS: u32 = 2_000;
@@ -150,4 +150,58 @@ fn random_numbers(seed: u64) -> TestRng {
         *place = byte;
     }
     TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::any, strategy::BoxedStrategy};
+
+    use super::*;
+
+    /// Says how much a number is doubled, and is wrong beyond a thousand, beyond ten thousand on purpose.
+    struct Doubling;
+
+    impl Topic for Doubling {
+        const NAME: &'static str = "double";
+        const QUESTIONS: u32 = 500;
+        type Question = u16;
+
+        fn questions() -> BoxedStrategy<u16> {
+            any::<u16>().boxed()
+        }
+
+        fn ours(question: &u16) -> Value {
+            json!(u32::from(*question.min(&1_000)) * 2)
+        }
+
+        fn difference(question: &u16, _: &Value, _: &Value) -> Option<&'static str> {
+            (*question > 10_000).then_some("large")
+        }
+    }
+
+    struct Upstream;
+
+    impl Judge for Upstream {
+        fn ask(&mut self, question: &Value) -> Value {
+            json!(question["double"].as_u64().unwrap() * 2)
+        }
+    }
+
+    #[test]
+    fn a_difference_that_nobody_explains_is_shown_at_its_smallest() {
+        let report = examine::<Doubling>(&mut Upstream, 1, 1.0);
+        assert!(!report.is_clean());
+        assert_eq!(report.explained().collect::<Vec<_>>(), ["large"]);
+        assert_eq!(report.shown.len(), SHOWN);
+        let smallest = report.shown.iter().find(|shown| shown.question["double"] == 1_001).unwrap();
+        assert_eq!((&smallest.ours, &smallest.upstream), (&json!(2_000), &json!(2_002)));
+    }
+
+    #[test]
+    fn a_seed_repeats_a_run() {
+        let [one, again, other] =
+            [1, 1, 2].map(|seed| examine::<Doubling>(&mut Upstream, seed, 0.1).explained);
+        assert_eq!(one, again);
+        assert_ne!(one, other);
+    }
 }

@@ -23,6 +23,6 @@ mod topics;
 pub use case::Case;
 pub use differences::Differences;
 pub use examine::{Report, Unexplained};
-pub use oracle::Oracle;
+pub use oracle::{Judge, Oracle};
 pub use topic::{AnyTopic, Topic};
 pub use topics::TOPICS;

@@ -8,6 +8,17 @@ use std::{
 
 use serde_json::{Value, json};
 
+/// Whoever knows upstream's answers.
+pub trait Judge {
+    /// What upstream's code says to a question, which is an object with one field: its topic.
+    fn ask(&mut self, question: &Value) -> Value;
+
+    /// A question of a topic.
+    fn ask_about(&mut self, topic: &str, question: &impl serde::Serialize) -> Value {
+        self.ask(&json!({ topic: question }))
+    }
+}
+
 /// A running oracle. Dropping it ends it: its stdin is closed.
 #[derive(Debug)]
 pub struct Oracle {
@@ -26,9 +37,10 @@ impl Oracle {
         let answers = BufReader::new(process.stdout.take().expect("it is piped"));
         Ok(Self { process, questions, answers })
     }
+}
 
-    /// What upstream's code says to a question, which is an object with one field: its topic.
-    pub fn ask(&mut self, question: &Value) -> Value {
+impl Judge for Oracle {
+    fn ask(&mut self, question: &Value) -> Value {
         let mut line = question.to_string();
         line.push('\n');
         let questions = self.questions.as_mut().expect("it is there until the oracle is dropped");
@@ -37,11 +49,6 @@ impl Oracle {
         self.answers.read_line(&mut answer).expect("the oracle prints text");
         serde_json::from_str(&answer)
             .unwrap_or_else(|error| panic!("{error}: the oracle answered {answer:?} to {question}"))
-    }
-
-    /// A question of a topic.
-    pub fn ask_about(&mut self, topic: &str, question: &impl serde::Serialize) -> Value {
-        self.ask(&json!({ topic: question }))
     }
 }
 
