@@ -12,20 +12,23 @@ import (
 	"io"
 	"os"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 )
 
 // questions has a function for every kind of question.
 var questions = map[string]func(json.RawMessage) any{
-	"match":     about(match),
-	"image":     about(image),
+	"answer":    about(answer),
 	"duration":  about(duration),
+	"image":     about(image),
+	"keyring":   about(keyring),
+	"match":     about(match),
 	"providers": about(providers),
+	"request":   about(request),
 }
 
 func main() {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard())
 	if err := answerAll(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)

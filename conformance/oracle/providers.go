@@ -4,9 +4,7 @@ import (
 	"time"
 	"unsafe"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kubernetes/pkg/credentialprovider/plugin"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 )
 
@@ -36,14 +34,6 @@ func providers(q providersQuestion) any {
 		Asked []bool `json:"asked"`
 	}{asked}
 }
-
-//go:linkname newPluginProvider k8s.io/kubernetes/pkg/credentialprovider/plugin.newPluginProvider
-func newPluginProvider(
-	binDir string,
-	config kubeletconfig.CredentialProvider,
-	token func(namespace, name string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error),
-	account plugin.GetServiceAccountFunc,
-) (unsafe.Pointer, error)
 
 //go:linkname isImageAllowed k8s.io/kubernetes/pkg/credentialprovider/plugin.(*pluginProvider).isImageAllowed
 func isImageAllowed(provider unsafe.Pointer, image string) bool

@@ -3,6 +3,7 @@
 //! Upstream: `decodeResponse` and `provide` in `pkg/credentialprovider/plugin/plugin.go`; decoding is strict since 1.32.
 //! Differs: upstream replaces every decoding error by one sentence, because details could hold secrets. Here the details
 //! are kept and the secrets are not: no error quotes a value, an unknown name, or a key of `auth`.
+//! Differs: an `apiVersion` of too many parts (`a/b/c`) is another version than the expected one (upstream: none).
 
 mod error;
 

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/kubelet/pkg/apis/credentialprovider"
+)
+
+type requestQuestion struct {
+	APIVersion  string            `json:"apiVersion"`
+	Image       string            `json:"image"`
+	Token       string            `json:"token"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// request says what a plugin reads from its stdin.
+func request(q requestQuestion) any {
+	data, err := pluginOf(q.APIVersion).encodeRequest(&credentialprovider.CredentialProviderRequest{
+		Image:                     q.Image,
+		ServiceAccountToken:       q.Token,
+		ServiceAccountAnnotations: q.Annotations,
+	})
+	if err != nil {
+		return failure{err.Error()}
+	}
+	return struct {
+		Stdin string `json:"stdin"`
+	}{string(data)}
+}
+
+type answerQuestion struct {
+	APIVersion string `json:"apiVersion"`
+	Stdout     text   `json:"stdout"`
+}
+
+type answerAnswer struct {
+	CacheKeyType  credentialprovider.PluginCacheKeyType `json:"cacheKeyType"`
+	CacheDuration *int64                                `json:"cacheDuration"`
+	Auth          map[string]answerAuth                 `json:"auth"`
+}
+
+type answerAuth struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// answer says what a plugin's stdout means. Why it is refused, a kubelet mostly hides; at which step, it does not.
+func answer(q answerQuestion) any {
+	type refusal struct {
+		Refused string `json:"refused"`
+	}
+	plugin := pluginOf(q.APIVersion)
+	said, err := json.DefaultMetaFactory.Interpret(q.Stdout)
+	if err != nil {
+		if strings.HasPrefix(err.Error(), "unexpected GroupVersion string: ") {
+			return refusal{"its version has too many parts"}
+		}
+		return refusal{"it names no version"}
+	}
+	if said.GroupVersion().String() != q.APIVersion {
+		return refusal{"it names another version"}
+	}
+	response, err := plugin.decodeResponse(q.Stdout)
+	if err != nil {
+		return refusal{"it cannot be decoded"}
+	}
+	if err := plugin.provide(response); err != nil {
+		if err.Error() != fmt.Sprintf("credential provider plugin did not return a valid cacheKeyType: %s", response.CacheKeyType) {
+			panic(err)
+		}
+		return refusal{"its cacheKeyType is unknown"}
+	}
+	shown := answerAnswer{CacheKeyType: response.CacheKeyType, Auth: map[string]answerAuth{}}
+	if response.CacheDuration != nil {
+		nanos := response.CacheDuration.Nanoseconds()
+		shown.CacheDuration = &nanos
+	}
+	for key, auth := range response.Auth {
+		shown.Auth[key] = answerAuth{auth.Username, auth.Password}
+	}
+	return shown
+}
