@@ -18,13 +18,16 @@ import (
 
 // questions has a function for every kind of question.
 var questions = map[string]func(json.RawMessage) any{
-	"answer":    about(answer),
-	"duration":  about(duration),
-	"image":     about(image),
-	"keyring":   about(keyring),
-	"match":     about(match),
-	"providers": about(providers),
-	"request":   about(request),
+	"answer":      about(answer),
+	"duration":    about(duration),
+	"exec":        about(execStory),
+	"exec-answer": about(execAnswer),
+	"exec-info":   about(execInfo),
+	"image":       about(image),
+	"keyring":     about(keyring),
+	"match":       about(match),
+	"providers":   about(providers),
+	"request":     about(request),
 }
 
 func main() {

@@ -9,7 +9,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use crate::{Judge, Topic};
+use crate::{Judge, Topic, topic};
 
 /// So many unexplained differences of one topic are shown; the rest is counted.
 const SHOWN: usize = 10;
@@ -23,6 +23,7 @@ pub struct Report {
     sorts: BTreeMap<&'static str, u32>,
     explained: BTreeMap<&'static str, u32>,
     unexplained: u32,
+    waiting: usize,
     /// The first few unexplained differences, each as small as it could be made.
     pub shown: Vec<Unexplained>,
 }
@@ -52,7 +53,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topic, questions, took, sorts, explained, unexplained, shown } = self;
+        let Self { topic, questions, took, sorts, explained, unexplained, waiting, shown } = self;
         write!(f, "{topic}: {questions} questions in {:.1} s;", took.as_secs_f64())?;
         for (sort, count) in sorts {
             write!(f, " {count} {sort},")?;
@@ -60,6 +61,9 @@ impl fmt::Display for Report {
         let known: u32 = explained.values().sum();
         let same = questions - known - unexplained;
         write!(f, " {same} the same, {known} explained, {unexplained} UNEXPLAINED")?;
+        if *waiting > 0 {
+            write!(f, "\n    NOT COMPARED: {waiting} facts that Keyfob cannot say yet")?;
+        }
         for (row, count) in explained {
             write!(f, "\n    {count} by {row}")?;
         }
@@ -82,12 +86,14 @@ pub(crate) fn examine<T: Topic>(oracle: &mut impl Judge, seed: u64, times: f64) 
         sorts: BTreeMap::new(),
         explained: BTreeMap::new(),
         unexplained: 0,
+        waiting: 0,
         shown: Vec::new(),
     };
     let started = SystemClock.now();
     for _ in 0..questions {
         let mut tree = strategy.new_tree(&mut random).expect("the strategy rejects nothing");
-        let (upstream, finding) = put::<T>(oracle, &tree.current());
+        let Put { upstream, waiting, finding } = put::<T>(oracle, &tree.current());
+        report.waiting += waiting;
         *report.sorts.entry(T::sort(&upstream)).or_default() += 1;
         match finding {
             Finding::Same => {}
@@ -104,20 +110,29 @@ pub(crate) fn examine<T: Topic>(oracle: &mut impl Judge, seed: u64, times: f64) 
     report
 }
 
+/// What came of a question.
+struct Put {
+    upstream: Value,
+    waiting: usize,
+    finding: Finding,
+}
+
 enum Finding {
     Same,
     Explained(&'static str),
     Unexplained,
 }
 
-fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> (Value, Finding) {
+fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> Put {
     let (ours, upstream) = (T::ours(question), oracle.ask_about(T::NAME, question));
-    let finding = if ours == upstream {
+    let comparable = T::comparable(&ours, &upstream);
+    let waiting = topic::waiting(&upstream, &comparable);
+    let finding = if ours == comparable {
         Finding::Same
     } else {
         T::difference(question, &ours, &upstream).map_or(Finding::Unexplained, Finding::Explained)
     };
-    (upstream, finding)
+    Put { upstream, waiting, finding }
 }
 
 /// Makes the question simpler as long as the difference stays.
@@ -133,7 +148,7 @@ fn smallest<T: Topic>(
             break;
         }
         let question = tree.current();
-        simpler = if matches!(put::<T>(oracle, &question).1, Finding::Unexplained) {
+        simpler = if matches!(put::<T>(oracle, &question).finding, Finding::Unexplained) {
             found = question;
             tree.simplify()
         } else {

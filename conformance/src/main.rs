@@ -62,6 +62,10 @@ fn cases(topics: &[&AnyTopic], oracle: &mut Oracle) -> bool {
         cases.len(),
         failures.len()
     );
+    let waiting: usize = cases.iter().map(Case::waiting).sum();
+    if waiting > 0 {
+        println!("    NOT COMPARED: {waiting} facts in them that Keyfob cannot say yet");
+    }
     for failure in &failures {
         println!("  {failure}");
     }

@@ -6,6 +6,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
+use keyfob_testkit::scripted_plugin;
 use serde_json::{Value, json};
 
 /// Whoever knows upstream's answers.
@@ -28,11 +29,14 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Starts the program.
+    /// Starts the program. It finds a plugin to run in `KEYFOB_SCRIPTED_PLUGIN`.
     #[expect(clippy::disallowed_methods, reason = "it is no plugin")]
     pub fn start(program: &Path) -> io::Result<Self> {
-        let mut process =
-            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut process = Command::new(program)
+            .env("KEYFOB_SCRIPTED_PLUGIN", scripted_plugin())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let questions = process.stdin.take();
         let answers = BufReader::new(process.stdout.take().expect("it is piped"));
         Ok(Self { process, questions, answers })

@@ -23,6 +23,12 @@ pub trait Topic {
     /// Keyfob's answer.
     fn ours(question: &Self::Question) -> Value;
 
+    /// What of upstream's answer Keyfob can say today: all of it, unless a part of Keyfob is still to be written.
+    fn comparable(ours: &Value, upstream: &Value) -> Value {
+        let _ = ours;
+        upstream.clone()
+    }
+
     /// The row of `DIFFERENCES.md` by which two answers that are not the same are both right.
     fn difference(
         question: &Self::Question,
@@ -46,7 +52,9 @@ pub struct AnyTopic {
     pub name: &'static str,
     /// [`Topic::ours`], given what stands in the question's one field.
     pub ours: fn(&Value) -> Value,
-    /// [`Topic::difference`], likewise.
+    /// [`Topic::comparable`].
+    pub comparable: fn(&Value, &Value) -> Value,
+    /// [`Topic::difference`], given what stands in the question's one field.
     pub difference: fn(&Value, &Value, &Value) -> Option<&'static str>,
     /// Examines the topic with [`Topic::QUESTIONS`] questions times a factor.
     pub examine: fn(&mut Oracle, u64, f64) -> Report,
@@ -57,6 +65,7 @@ impl AnyTopic {
         Self {
             name: T::NAME,
             ours: |question| T::ours(&read::<T>(question)),
+            comparable: T::comparable,
             difference: |question, ours, upstream| {
                 T::difference(&read::<T>(question), ours, upstream)
             },
@@ -67,6 +76,19 @@ impl AnyTopic {
     /// The whole question, as the oracle is asked.
     pub fn ask(&self, question: &Value) -> Value {
         json!({ self.name: question })
+    }
+}
+
+/// How many facts of an answer are not in what can be compared: they wait for a part of Keyfob.
+pub(crate) fn waiting(upstream: &Value, comparable: &Value) -> usize {
+    facts(upstream).saturating_sub(facts(comparable))
+}
+
+fn facts(answer: &Value) -> usize {
+    match answer {
+        Value::Object(fields) => fields.values().map(facts).sum(),
+        Value::Array(items) if !items.is_empty() => items.iter().map(facts).sum(),
+        _ => 1,
     }
 }
 

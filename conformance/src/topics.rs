@@ -2,6 +2,9 @@
 
 mod answer;
 mod duration;
+mod exec;
+mod exec_answer;
+mod exec_info;
 mod image;
 mod keyring;
 mod matching;
@@ -21,4 +24,7 @@ pub const TOPICS: &[AnyTopic] = &[
     AnyTopic::of::<keyring::Keyring>(),
     AnyTopic::of::<request::Request>(),
     AnyTopic::of::<answer::Answer>(),
+    AnyTopic::of::<exec_info::ExecInfo>(),
+    AnyTopic::of::<exec_answer::ExecAnswer>(),
+    AnyTopic::of::<exec::Exec>(),
 ];

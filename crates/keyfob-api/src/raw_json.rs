@@ -1,4 +1,7 @@
 //! JSON that is passed on without being looked into.
+//!
+//! Upstream: `runtime.RawExtension` in apimachinery.
+//! Differs: what is no JSON is refused as such (upstream judges its first byte before, and has other words for some).
 
 use std::fmt;
 

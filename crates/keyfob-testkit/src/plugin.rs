@@ -1,6 +1,6 @@
 use std::{path::PathBuf, sync::OnceLock};
 
-/// The path of the scripted plugin, built with the profile of the test that asks.
+/// The path of the scripted plugin, built with the profile of the test, or program, that asks.
 ///
 /// Cargo builds another package's program only when told to, so this tells it to, once for each test process; when
 /// the workspace was built that is a look at time stamps.
@@ -16,8 +16,13 @@ pub fn scripted_plugin() -> PathBuf {
     reason = "asks cargo, on behalf of tests"
 )]
 fn build() -> PathBuf {
-    let test = std::env::current_exe().expect("a test has a path");
-    let output = test.ancestors().nth(2).expect("TARGET/PROFILE/deps/test").to_owned();
+    let program = std::env::current_exe().expect("a program has a path");
+    // TARGET/PROFILE/deps for a test, TARGET/PROFILE for a program.
+    let folder = program.parent().expect("TARGET/PROFILE");
+    let output = match folder.parent() {
+        Some(profile) if folder.ends_with("deps") => profile,
+        _ => folder,
+    };
     let profile = match output.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(name) => name,

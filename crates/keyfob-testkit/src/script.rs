@@ -24,6 +24,8 @@ pub enum Step {
     Say(String),
     /// Reads stdin to its end. A script without it, or [`Step::Answer`], ignores stdin.
     ReadStdin,
+    /// Reads stdin to its end and writes it to this file.
+    RecordStdin(PathBuf),
     /// Prints on stdout what it reads from stdin.
     Echo,
     /// Sleeps.

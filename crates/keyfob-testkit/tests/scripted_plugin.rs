@@ -41,3 +41,17 @@ fn a_script_may_stand_in_a_file_and_count_its_runs() {
     assert_eq!(std::fs::read(&runs).unwrap(), b"...");
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn stdin_may_be_recorded() {
+    let file = std::env::temp_dir().join(format!("scripted-plugin-stdin-{}", std::process::id()));
+    #[expect(clippy::disallowed_methods, reason = "tests the program itself, not the runner")]
+    let ran = std::process::Command::new(scripted_plugin())
+        .arg(Script::new([Step::RecordStdin(file.clone())]).to_arg())
+        .stdin(std::fs::File::open("Cargo.toml").unwrap())
+        .status()
+        .unwrap();
+    assert!(ran.success());
+    assert_eq!(std::fs::read(&file).unwrap(), std::fs::read("Cargo.toml").unwrap());
+    std::fs::remove_file(file).unwrap();
+}

@@ -39,6 +39,7 @@ fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
         Step::Print(text) => print(&text)?,
         Step::Say(text) => io::stderr().write_all(text.as_bytes())?,
         Step::ReadStdin => drop(read_stdin()?),
+        Step::RecordStdin(path) => fs::write(path, read_stdin()?)?,
         Step::Echo => print(&read_stdin()?)?,
         Step::SleepMs(length) => std::thread::sleep(Duration::from_millis(length)),
         Step::FloodStdout(length) => flood(io::stdout(), length)?,
