@@ -83,7 +83,7 @@ func (s *stage) clientConfig() (*rest.Config, error) {
 	file := s.meant(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],` +
 		`"clusters":[{"name":"c","cluster":` + string(s.question.Cluster) + `}],"users":[{"name":"u","user":` + string(s.question.User) + `}]}`)
 	path := filepath.Join(s.folder, "kubeconfig")
-	must(os.WriteFile(path, []byte(file), 0o600))
+	check(os.WriteFile(path, []byte(file), 0o600))
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 }
@@ -99,13 +99,7 @@ func (s *stage) send(client *http.Client, host string) sentRequest {
 	}
 	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, response.Body)
-	must(err)
+	check(err)
 	s.received.Status = response.StatusCode
 	return s.received
-}
-
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }

@@ -117,10 +117,7 @@ var keyB string
 // inJSON puts what the words stand for in their place, inside of JSON strings.
 func (w words) inJSON(text string) string {
 	for _, word := range w {
-		meaning, err := json.Marshal(word[1])
-		if err != nil {
-			panic(err)
-		}
+		meaning := must(json.Marshal(word[1]))
 		text = strings.ReplaceAll(text, word[0], string(bytes.Trim(meaning, `"`)))
 	}
 	return text

@@ -40,22 +40,17 @@ func refreshCreds(*exec.Authenticator) error
 // startAnew makes an authenticator as good as new, with another terminal.
 func startAnew(authenticator *exec.Authenticator, stdin io.Reader) {
 	reflected := reflect.ValueOf(authenticator).Elem()
-	open(reflected.FieldByName("stdin")).Set(reflect.ValueOf(stdin))
-	open(reflected.FieldByName("cachedCreds")).SetZero()
-	open(reflected.FieldByName("exp")).SetZero()
+	field(reflected, "stdin").Set(reflect.ValueOf(stdin))
+	field(reflected, "cachedCreds").SetZero()
+	field(reflected, "exp").SetZero()
 }
 
 // credsOf gives what an authenticator got from its plugin.
 func credsOf(authenticator *exec.Authenticator) (token string, certificate *tls.Certificate, expiry time.Time) {
 	reflected := reflect.ValueOf(authenticator).Elem()
-	creds := open(reflected.FieldByName("cachedCreds")).Elem()
-	token = open(creds.FieldByName("token")).Interface().(string)
-	certificate = open(creds.FieldByName("cert")).Interface().(*tls.Certificate)
-	expiry = open(reflected.FieldByName("exp")).Interface().(time.Time)
+	creds := field(reflected, "cachedCreds").Elem()
+	token = field(creds, "token").Interface().(string)
+	certificate = field(creds, "cert").Interface().(*tls.Certificate)
+	expiry = field(reflected, "exp").Interface().(time.Time)
 	return token, certificate, expiry
-}
-
-// open makes an unexported field accessible.
-func open(field reflect.Value) reflect.Value {
-	return reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
 }

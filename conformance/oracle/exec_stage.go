@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
 )
 
 // stage is everything around a client: a folder, servers, the plugin, the environment, and who listens to its log.
@@ -33,15 +32,14 @@ type stage struct {
 }
 
 func setStage(q storyQuestion) *stage {
-	folder, err := os.MkdirTemp("", "keyfob-oracle-")
-	must(err)
+	folder := must(os.MkdirTemp("", "keyfob-oracle-"))
 	s := &stage{question: q, folder: folder, log: &errorLog{}, environment: os.Environ(), errorOutput: os.Stderr}
 	plugin := os.Getenv("KEYFOB_SCRIPTED_PLUGIN")
 	if plugin == "" {
 		panic("KEYFOB_SCRIPTED_PLUGIN is not set")
 	}
-	must(os.Mkdir(filepath.Join(folder, "bin"), 0o700))
-	must(os.Symlink(plugin, filepath.Join(folder, "bin", "plugin")))
+	check(os.Mkdir(filepath.Join(folder, "bin"), 0o700))
+	check(os.Symlink(plugin, filepath.Join(folder, "bin", "plugin")))
 	s.startServers()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw})
 	s.words = words{
@@ -52,14 +50,12 @@ func setStage(q storyQuestion) *stage {
 		{"SCRIPT", filepath.Join(folder, "script")},
 		{"FOLDER", folder},
 	}
-	stderr, err := os.Create(filepath.Join(folder, "stderr"))
-	must(err)
-	os.Stderr = stderr
-	klog.SetLogger(logr.New(s.log))
+	os.Stderr = must(os.Create(filepath.Join(folder, "stderr")))
+	listen(s.log)
 	os.Clearenv()
 	for _, entry := range append([]string{"PATH=" + filepath.Join(folder, "bin")}, q.Environment...) {
 		name, value, _ := strings.Cut(entry, "=")
-		must(os.Setenv(name, value))
+		check(os.Setenv(name, value))
 	}
 	// What one question left behind is no business of the next.
 	execGlobalCache = newExecCache()
@@ -98,15 +94,15 @@ func (s *stage) serve(response http.ResponseWriter, r *http.Request) {
 func (s *stage) clear() {
 	s.server.Close()
 	s.plain.Close()
-	klog.ClearLogger()
-	must(os.Stderr.Close())
+	listen(nobody)
+	check(os.Stderr.Close())
 	os.Stderr = s.errorOutput
 	os.Clearenv()
 	for _, entry := range s.environment {
 		name, value, _ := strings.Cut(entry, "=")
-		must(os.Setenv(name, value))
+		check(os.Setenv(name, value))
 	}
-	must(os.RemoveAll(s.folder))
+	check(os.RemoveAll(s.folder))
 }
 
 // nextRun writes what the plugin will do when it is run next.
@@ -122,9 +118,7 @@ func (s *stage) nextRun() {
 			script = append(script, json.RawMessage(s.meant(string(step))))
 		}
 	}
-	text, err := json.Marshal(script)
-	must(err)
-	must(os.WriteFile(filepath.Join(s.folder, "script"), text, 0o600))
+	check(os.WriteFile(filepath.Join(s.folder, "script"), must(json.Marshal(script)), 0o600))
 }
 
 func (s *stage) file(name string, run int) string {
@@ -135,7 +129,7 @@ func (s *stage) file(name string, run int) string {
 func (s *stage) runs() int {
 	counted, err := os.ReadFile(filepath.Join(s.folder, "runs"))
 	if !os.IsNotExist(err) {
-		must(err)
+		check(err)
 	}
 	return len(counted)
 }
@@ -143,11 +137,8 @@ func (s *stage) runs() int {
 // witness is what the plugin got.
 func (s *stage) witness(run int) pluginRun {
 	var seen struct{ Args, Env []string }
-	text, err := os.ReadFile(s.file("witness", run))
-	must(err)
-	must(json.Unmarshal(text, &seen))
-	stdin, err := os.ReadFile(s.file("stdin", run))
-	must(err)
+	check(json.Unmarshal(must(os.ReadFile(s.file("witness", run))), &seen))
+	stdin := must(os.ReadFile(s.file("stdin", run)))
 	answer := pluginRun{Args: []string{}, Env: []string{}, Info: []string{}, Stdin: string(stdin)}
 	for _, arg := range seen.Args {
 		answer.Args = append(answer.Args, s.inWords(arg))
@@ -163,9 +154,7 @@ func (s *stage) witness(run int) pluginRun {
 }
 
 func (s *stage) stderr() string {
-	text, err := os.ReadFile(filepath.Join(s.folder, "stderr"))
-	must(err)
-	return string(text)
+	return string(must(os.ReadFile(filepath.Join(s.folder, "stderr"))))
 }
 
 func (s *stage) logged() []string {

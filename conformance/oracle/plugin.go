@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/kubelet/pkg/apis/credentialprovider"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 )
 
 type requestQuestion struct {
@@ -17,7 +20,7 @@ type requestQuestion struct {
 
 // request says what a plugin reads from its stdin.
 func request(q requestQuestion) any {
-	data, err := pluginOf(q.APIVersion).encodeRequest(&credentialprovider.CredentialProviderRequest{
+	data, err := providerOf(q.APIVersion).encodeRequest(&credentialprovider.CredentialProviderRequest{
 		Image:                     q.Image,
 		ServiceAccountToken:       q.Token,
 		ServiceAccountAnnotations: q.Annotations,
@@ -51,7 +54,7 @@ func answer(q answerQuestion) any {
 	type refusal struct {
 		Refused string `json:"refused"`
 	}
-	plugin := pluginOf(q.APIVersion)
+	provider := providerOf(q.APIVersion)
 	said, err := json.DefaultMetaFactory.Interpret(q.Stdout)
 	if err != nil {
 		if strings.HasPrefix(err.Error(), "unexpected GroupVersion string: ") {
@@ -62,11 +65,12 @@ func answer(q answerQuestion) any {
 	if said.GroupVersion().String() != q.APIVersion {
 		return refusal{"it names another version"}
 	}
-	response, err := plugin.decodeResponse(q.Stdout)
+	response, err := provider.decodeResponse(q.Stdout)
 	if err != nil {
 		return refusal{"it cannot be decoded"}
 	}
-	if err := plugin.provide(response); err != nil {
+	provider.setPlugin(responding{response})
+	if err := provider.provide(anyImage); err != nil {
 		if err.Error() != fmt.Sprintf("credential provider plugin did not return a valid cacheKeyType: %s", response.CacheKeyType) {
 			panic(err)
 		}
@@ -81,4 +85,25 @@ func answer(q answerQuestion) any {
 		shown.Auth[key] = answerAuth{auth.Username, auth.Password}
 	}
 	return shown
+}
+
+const anyImage = "registry.example/app"
+
+// providerOf makes a provider whose plugin speaks this version.
+func providerOf(apiVersion string) pluginProvider {
+	return newProvider(kubeletconfig.CredentialProvider{
+		Name:                 "provider",
+		MatchImages:          []string{anyImage},
+		DefaultCacheDuration: &metav1.Duration{},
+		APIVersion:           apiVersion,
+	})
+}
+
+// responding is a plugin that has run already.
+type responding struct {
+	response *credentialprovider.CredentialProviderResponse
+}
+
+func (r responding) ExecPlugin(context.Context, string, string, map[string]string) (*credentialprovider.CredentialProviderResponse, error) {
+	return r.response, nil
 }

@@ -1,12 +1,14 @@
 //! Every kind of question there is.
 
 mod answer;
+mod config;
 mod duration;
 mod exec;
 mod exec_answer;
 mod exec_info;
 mod image;
 mod keyring;
+mod lookups;
 mod matching;
 mod providers;
 mod request;
@@ -21,9 +23,11 @@ pub const TOPICS: &[AnyTopic] = &[
     AnyTopic::of::<providers::Providers>(),
     AnyTopic::of::<image::Image>(),
     AnyTopic::of::<duration::Duration>(),
+    AnyTopic::of::<config::Config>(),
     AnyTopic::of::<keyring::Keyring>(),
     AnyTopic::of::<request::Request>(),
     AnyTopic::of::<answer::Answer>(),
+    AnyTopic::of::<lookups::Lookups>(),
     AnyTopic::of::<exec_info::ExecInfo>(),
     AnyTopic::of::<exec_answer::ExecAnswer>(),
     AnyTopic::of::<exec::Exec>(),

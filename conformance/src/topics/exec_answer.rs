@@ -121,6 +121,10 @@ fn words_in(text: &str) -> Vec<&'static str> {
     let mut found: Vec<_> = PAIRS
         .iter()
         .flat_map(|(word, pem)| text.match_indices(pem).map(|at| (at.0, *word)))
+        // A block begins with a line.
+        .filter(|(at, _)| {
+            text.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with('\n'))
+        })
         .collect();
     found.sort_unstable();
     let words: Vec<_> =

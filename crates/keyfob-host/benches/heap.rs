@@ -1,6 +1,7 @@
 //! `cargo bench -p keyfob-host --bench heap`: what a kept answer costs, in bytes asked of the allocator and in memory that
 //! the process holds, which is more by what the allocator rounds up and cannot use again.
 #![expect(
+    clippy::disallowed_methods,
     clippy::expect_used,
     clippy::print_stdout,
     reason = "a benchmark: it measures the system, and stops at the first surprise"

@@ -216,8 +216,11 @@ pub fn select<'a>(
         Some(target) => gather(sources.clone(), |key| key.matches(target)),
         None => Vec::new(),
     };
-    if found.is_empty() && is_on_docker_hub(image) {
-        return gather(sources, RegistryKey::is_docker_hub);
+    if found.is_empty() {
+        // Most sources have none, which is quicker to see than whose image it is.
+        let for_docker_hub = gather(sources, RegistryKey::is_docker_hub);
+        let is_for_image = !for_docker_hub.is_empty() && is_on_docker_hub(image);
+        return if is_for_image { for_docker_hub } else { found };
     }
     found.sort_by(|one, other| other.key().as_bytes().cmp(one.key().as_bytes()));
     found

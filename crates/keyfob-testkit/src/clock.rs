@@ -19,6 +19,11 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += by;
     }
+
+    /// Sets it back.
+    pub fn set_back(&self, by: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) -= by;
+    }
 }
 
 impl Default for ManualClock {

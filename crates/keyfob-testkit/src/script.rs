@@ -54,6 +54,9 @@ pub enum Step {
     Record(PathBuf),
     /// Adds one byte to this file, whose length is then the number of runs.
     Count(PathBuf),
+    /// Adds what it reads from stdin to this file, which has a line for each run then, and follows the script whose turn
+    /// it is; after the last comes the first again.
+    TakeTurns(PathBuf, Vec<Script>),
 }
 
 /// What a scripted plugin saw of itself.

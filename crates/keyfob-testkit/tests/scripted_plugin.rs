@@ -55,3 +55,29 @@ fn stdin_may_be_recorded() {
     assert_eq!(std::fs::read(&file).unwrap(), std::fs::read("Cargo.toml").unwrap());
     std::fs::remove_file(file).unwrap();
 }
+
+#[test]
+fn scripts_may_take_turns_which_are_a_file_of_what_was_asked() {
+    let folder = std::env::temp_dir().join(format!("scripted-turns-{}", std::process::id()));
+    let asked = folder.join("asked");
+    std::fs::create_dir(&folder).unwrap();
+    let turns = [Step::Print("a".into()), Step::Exit(3)].map(|step| Script::new([step]));
+    let script = Script::new([Step::TakeTurns(asked.clone(), turns.into())]);
+
+    let runs = ["one", "two", "three"].map(|request| {
+        let request_file = folder.join(request);
+        std::fs::write(&request_file, format!("{request}\n")).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "tests the program itself, not the runner")]
+        let ran = std::process::Command::new(scripted_plugin())
+            .arg(script.to_arg())
+            .stdin(std::fs::File::open(request_file).unwrap())
+            .output()
+            .unwrap();
+        (ran.stdout, ran.status.code())
+    });
+
+    let (printed, failed) = ((b"a".to_vec(), Some(0)), (Vec::new(), Some(3)));
+    assert_eq!(runs, [printed.clone(), failed, printed]);
+    assert_eq!(std::fs::read_to_string(asked).unwrap(), "one\ntwo\nthree\n");
+    std::fs::remove_dir_all(folder).unwrap();
+}

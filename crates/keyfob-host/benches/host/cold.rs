@@ -1,13 +1,13 @@
 //! A lookup that starts a real process, against the bare run of the same invocation.
 
-use std::{hint::black_box, path::Path, process::Command};
+use std::hint::black_box;
 
 use keyfob_exec::{ProcessRunner, Runner as _};
 use keyfob_host::{Config, Host};
 use keyfob_testkit::MapEnvironment;
 
 use crate::{
-    hosts::{provider, pull, runtime},
+    hosts::{build_plugin, provider, pull, runtime},
     median, row, seconds,
 };
 
@@ -15,7 +15,7 @@ const ROUNDS: usize = 1_000;
 
 pub(crate) fn measure() {
     let folder = tempfile::tempdir().expect("a folder");
-    build_plugin(&folder.path().join("static"));
+    build_plugin(folder.path(), "static");
     let runner = ProcessRunner::new(MapEnvironment::default());
     let config = Config::new([provider("static", vec!["registry.example".into()])]);
     let host = Host::builder(config, folder.path()).runner(runner.clone()).build();
@@ -38,14 +38,4 @@ pub(crate) fn measure() {
     let (bare, ours) = (median(bare), median(ours));
     row("bare run of a plugin", &format!("{:.0} µs", bare * 1e6), Some(1.0), "");
     row("cold lookup, same plugin", &format!("{:.0} µs", ours * 1e6), Some(ours / bare), "");
-}
-
-fn build_plugin(plugin: &Path) {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/host/static_plugin.rs");
-    let built = Command::new("rustc")
-        .args(["--edition=2024", "-O", "-Cpanic=abort", "-Cstrip=symbols"])
-        .args(["-Ctarget-feature=+crt-static", source, "-o"])
-        .arg(plugin)
-        .status();
-    assert!(built.expect("rustc is there").success(), "the plugin does not build");
 }

@@ -1,8 +1,11 @@
 //! Hosts whose plugins answer at once, and the patterns they are made with.
 
 use std::{
+    fs,
     os::unix::fs::symlink,
+    path::Path,
     pin::pin,
+    process::Command,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -88,6 +91,18 @@ pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
+/// Builds the plugin of cold lookups into a folder.
+pub(crate) fn build_plugin(folder: &Path, name: &str) {
+    let source = folder.join(format!("{name}.rs"));
+    fs::write(&source, include_str!("static_plugin.rs")).expect("a new file");
+    let built = Command::new("rustc")
+        .args(["--edition=2024", "-O", "-Cpanic=abort", "-Cstrip=symbols"])
+        .args(["-Ctarget-feature=+crt-static".as_ref(), source.as_os_str(), "-o".as_ref()])
+        .arg(folder.join(name))
+        .status();
+    assert!(built.expect("rustc is there").success(), "the plugin does not build");
+}
+
 /// Three providers with twelve patterns each, as the clouds' manuals give them.
 pub(crate) fn three_clouds() -> Vec<Vec<String>> {
     let amazon = [
@@ -138,4 +153,24 @@ pub(crate) fn three_clouds() -> Vec<Vec<String>> {
 /// Ten thousand patterns, dealt to three providers in turn.
 pub(crate) fn ten_thousand(pattern: impl Fn(usize) -> String) -> Vec<Vec<String>> {
     (0..3).map(|first| (first..10_000).step_by(3).map(&pattern).collect()).collect()
+}
+
+/// A pattern for a host of its own.
+pub(crate) fn own_host(n: usize) -> String {
+    format!("registry-{n}.example")
+}
+
+/// A pattern for an account of its own.
+pub(crate) fn account(n: usize) -> String {
+    format!("{}.dkr.ecr.eu-west-1.amazonaws.com", 123_456_780_000 + n)
+}
+
+/// Patterns of many sorts, in turn.
+pub(crate) fn mixed(n: usize) -> String {
+    match n % 4 {
+        0 => account(n),
+        1 => format!("*.dkr.ecr.region-{n}.amazonaws.com"),
+        2 => format!("registry-{n}.example:5000/team"),
+        _ => format!("team{n}-*.pkg.dev/project/repository{n}"),
+    }
 }

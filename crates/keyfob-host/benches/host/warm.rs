@@ -5,7 +5,10 @@ use std::hint::black_box;
 use keyfob_host::{Host, Pull};
 
 use crate::{
-    hosts::{ECR, Plugins, look_up, pull, runtime, ten_thousand, three_clouds, warm_up},
+    hosts::{
+        ECR, Plugins, account, look_up, mixed, own_host, pull, runtime, ten_thousand, three_clouds,
+        warm_up,
+    },
     median, row, seconds,
 };
 
@@ -78,18 +81,11 @@ fn large_configurations(plugins: &Plugins) -> [Subject; 6] {
         let host = plugins.host(ten_thousand(pattern), "Registry", &[key], "secret");
         lookup(what, target, host, image)
     };
-    let account = |n: usize| format!("{}.dkr.ecr.eu-west-1.amazonaws.com", 123_456_780_000 + n);
-    let clouds = |n: usize| match n % 4 {
-        0 => account(n),
-        1 => format!("*.dkr.ecr.region-{n}.amazonaws.com"),
-        2 => format!("registry-{n}.example:5000/team"),
-        _ => format!("team{n}-*.pkg.dev/project/repository{n}"),
-    };
     [
         large(
             "10,000 patterns: hosts",
             twice,
-            &|n| format!("registry-{n}.example"),
+            &own_host,
             "registry-5000.example",
             "registry-5000.example/team/app:v1",
         ),
@@ -117,7 +113,7 @@ fn large_configurations(plugins: &Plugins) -> [Subject; 6] {
         large(
             "10,000 patterns: a mix",
             twice,
-            &clouds,
+            &mixed,
             &account(5000),
             &format!("{}/team/app", account(5000)),
         ),

@@ -140,7 +140,7 @@ fn is_registered(group: &str, version: &str, kind: &str) -> bool {
     let is_wire_version = matches!(version, "v1" | "v1beta1" | "v1alpha1" | "__internal");
     match kind {
         "APIGroup" | "APIGroupList" | "APIResourceList" | "APIVersions" | "Status" => true,
-        "CredentialProviderRequest" | "CredentialProviderResponse" => {
+        "CredentialProviderRequest" | "CredentialProviderResponse" | "WatchEvent" => {
             group == WIRE_GROUP && is_wire_version
         }
         "KubeletConfiguration" | "SerializedNodeConfigSource" => {
@@ -165,4 +165,22 @@ fn is_without_internal(group: &str, version: &str, kind: &str) -> bool {
     ];
     let is_wire = group == WIRE_GROUP && matches!(version, "v1" | "v1beta1" | "v1alpha1");
     is_wire && OPTIONS.contains(&kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_event_is_known_in_the_group_of_the_wire_only() {
+        let is_other_kind = |api_version: &str| {
+            let (api_version, kind) = (api_version.to_owned(), "WatchEvent".to_owned());
+            let meta = Meta { api_version, kind, ..Meta::default() };
+            matches!(meta.version(), Err(NotOurs::OtherKind(_)))
+        };
+        assert!(is_other_kind("credentialprovider.kubelet.k8s.io/v1"));
+        assert!(is_other_kind("credentialprovider.kubelet.k8s.io/__internal"));
+        assert!(!is_other_kind("kubelet.config.k8s.io/v1"));
+        assert!(!is_other_kind("v1"));
+    }
 }

@@ -21,12 +21,17 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     if script.starts_with('/') {
         script = fs::read_to_string(script)?;
     }
-    for step in serde_json::from_str::<Script>(&script)?.0 {
+    Ok(follow(serde_json::from_str(&script)?)?.unwrap_or(ExitCode::SUCCESS))
+}
+
+/// Takes the steps of a script, until one ends the process.
+fn follow(script: Script) -> Result<Option<ExitCode>, Box<dyn Error>> {
+    for step in script.0 {
         if let Some(code) = take(step)? {
-            return Ok(code);
+            return Ok(Some(code));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(None)
 }
 
 /// Takes one step. Some end the process.
@@ -69,6 +74,17 @@ fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
         }
         Step::Count(path) => {
             fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(b".")?;
+        }
+        Step::TakeTurns(path, mut scripts) => {
+            let runs = fs::read_to_string(&path).unwrap_or_default().lines().count();
+            let request = read_stdin()?;
+            fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)?
+                .write_all(request.as_bytes())?;
+            let turn = runs.checked_rem(scripts.len()).ok_or("there are no turns to take")?;
+            return follow(scripts.swap_remove(turn));
         }
         unknown => return Err(format!("unknown step {unknown:?}").into()),
     }

@@ -303,22 +303,24 @@ fn scalar_value(scalar: &Scalar) -> Result<Value, YamlProblem> {
 
 /// Infinities, and keys that no string stands for. Only what is left after later keys replaced earlier ones counts.
 fn refuse_what_json_cannot_say(root: &Node) -> Result<(), YamlError> {
-    let mut rest = vec![root];
+    let (mut rest, mut not_finite) = (vec![root], None);
     while let Some(node) = rest.pop() {
-        let problem = match &node.value {
-            Value::Number(text) if text == UNSUPPORTED_KEY => YamlProblem::UnsupportedKey,
-            Value::Number(text) if text.ends_with(['N', 'f']) => YamlProblem::NotFinite,
-            Value::List(items) => {
-                rest.extend(items);
-                continue;
+        match &node.value {
+            Value::Number(text) if text == UNSUPPORTED_KEY => {
+                return Err(refused(node, YamlProblem::UnsupportedKey));
             }
-            Value::Map(fields) => {
-                rest.extend(fields.iter().map(|field| &field.node));
-                continue;
+            // Go looks at all keys before it looks at the first value.
+            Value::Number(text) if text.ends_with(['N', 'f']) => {
+                not_finite.get_or_insert(node);
             }
-            _ => continue,
-        };
-        return Err(YamlError { problem, at: node.at, go_line: 0 });
+            Value::List(items) => rest.extend(items.iter().rev()),
+            Value::Map(fields) => rest.extend(fields.iter().rev().map(|field| &field.node)),
+            _ => {}
+        }
     }
-    Ok(())
+    not_finite.map_or(Ok(()), |node| Err(refused(node, YamlProblem::NotFinite)))
+}
+
+fn refused(node: &Node, problem: YamlProblem) -> YamlError {
+    YamlError { problem, at: node.at, go_line: 0 }
 }

@@ -3,10 +3,12 @@
 //! Upstream: `parser.fail`, `resolve` and `failf` in `go.yaml.in/yaml/v2`; `convertToJSONableObject` in `sigs.k8s.io/yaml`.
 //! Differs: of several keys that JSON cannot have, the first is named (upstream: a random one).
 
+use std::cmp::Ordering;
+
 use super::{
     Mark, YamlError, YamlProblem,
     compose::{Composed, Composite, Content, compose},
-    parser::Scalar,
+    parser::{Event, Parser, Scalar},
     resolve::{Resolved, go_float, resolve},
 };
 use crate::go_quote::Quoted;
@@ -45,15 +47,25 @@ impl YamlError {
 
     /// The name of the alias where the error is.
     fn alias(&self, text: &[u8]) -> String {
-        let text = String::from_utf8_lossy(text);
-        let line = text.lines().nth(self.at.line - 1).unwrap_or_default();
-        let name = line.chars().skip(self.at.column);
-        name.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect()
+        let Ok(Some(mut parser)) = Parser::first_document(text) else { return String::new() };
+        loop {
+            match parser.next() {
+                Ok((Event::Alias(name), mark)) if mark.position() == self.at => return name,
+                Ok((Event::DocumentEnd, _)) | Err(_) => return String::new(),
+                Ok(_) => {}
+            }
+        }
     }
 
     fn key(&self, text: &[u8]) -> String {
         let composed = compose(text).unwrap_or_default();
-        composed.at(self).map_or_else(String::new, |node| composed.go_syntax(node, DEEPEST))
+        // A mapping may start where its first key does, and that key is right if it is a scalar.
+        let is_wrong = |node: &&Composite| {
+            let content = composed.behind(node).map(|node| &node.content);
+            node.mark.position() == self.at && !matches!(content, Some(Content::Scalar(_)))
+        };
+        let node = composed.nodes.iter().rfind(is_wrong);
+        node.map_or_else(String::new, |node| composed.go_syntax(node, DEEPEST))
     }
 
     fn tag_mismatch(&self, text: &[u8]) -> String {
@@ -141,14 +153,78 @@ impl Composed {
                 format!("[]interface {{}}{{{}}}", items.join(", "))
             }
             Some(Content::Mapping(children)) => {
-                let mut items: Vec<String> = children
-                    .chunks_exact(2)
-                    .map(|pair| pair.iter().map(child).collect::<Vec<_>>().join(":"))
-                    .collect();
-                items.sort();
+                let mut entries = Vec::new();
+                self.add_entries(children, depth, &mut entries);
+                entries.sort_by(|(a, _), (b, _)| a.compare(b));
+                let items: Vec<String> = entries.into_iter().map(|(_, item)| item).collect();
                 format!("map[interface {{}}]interface {{}}{{{}}}", items.join(", "))
             }
             Some(Content::Alias(_)) | None => String::new(),
+        }
+    }
+
+    /// The entries of a mapping, of equal keys the last.
+    fn add_entries(&self, children: &[usize], depth: usize, entries: &mut Vec<(Key, String)>) {
+        for pair in children.chunks_exact(2) {
+            let mut nodes = pair.iter().filter_map(|id| self.nodes.get(*id));
+            let (Some(key), Some(value), 1..) = (nodes.next(), nodes.next(), depth) else { return };
+            if is_merge(key) {
+                self.merge(value, depth - 1, entries);
+                continue;
+            }
+            let syntax = [key, value].map(|node| self.go_syntax(node, depth - 1)).join(":");
+            let key = match self.behind(key).map(|node| &node.content) {
+                Some(Content::Scalar(scalar)) => Key(resolve(scalar).unwrap_or(Resolved::Null)),
+                _ => Key(Resolved::Null),
+            };
+            entries.retain(|(earlier, _)| earlier.compare(&key).is_ne());
+            entries.push((key, syntax));
+        }
+    }
+
+    /// Of several mappings the first counts.
+    fn merge(&self, value: &Composite, depth: usize, entries: &mut Vec<(Key, String)>) {
+        match self.behind(value).map(|node| &node.content) {
+            Some(Content::Mapping(children)) => self.add_entries(children, depth, entries),
+            Some(Content::Sequence(items)) if depth > 0 => {
+                let items = items.iter().rev().filter_map(|id| self.nodes.get(*id));
+                items.for_each(|item| self.merge(item, depth - 1, entries));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_merge(key: &Composite) -> bool {
+    matches!(&key.content, Content::Scalar(Scalar { text, tag, implicit })
+        if text.expose() == "<<" && (*implicit || tag == b"tag:yaml.org,2002:merge"))
+}
+
+/// A key that is printed where Go prints it.
+struct Key(Resolved);
+
+impl Key {
+    /// By type, in the order in which the types happen to lie in a kubelet's memory, then by value.
+    fn compare(&self, other: &Self) -> Ordering {
+        use Resolved::{Bool, Float, Int, Large, Text};
+        match (&self.0, &other.0) {
+            (Text(a), Text(b)) => a.expose().cmp(b.expose()),
+            (Large(a), Large(b)) => a.cmp(b),
+            (Int(a), Int(b)) => a.cmp(b),
+            (Float(a), Float(b)) => a.total_cmp(b),
+            (Bool(a), Bool(b)) => a.cmp(b),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self.0 {
+            Resolved::Null => 0,
+            Resolved::Text(_) => 1,
+            Resolved::Large(_) => 2,
+            Resolved::Int(_) => 3,
+            Resolved::Float(_) => 4,
+            Resolved::Bool(_) => 5,
         }
     }
 }
@@ -179,6 +255,7 @@ mod tests {
             ("a:\n  b: c\n d: e", "yaml: line 2: did not find expected key"),
             ("a: \u{1}", "yaml: control characters are not allowed"),
             ("a: *b-1", "yaml: unknown anchor 'b-1' referenced"),
+            ("a:\r  b: *c", "yaml: unknown anchor 'c' referenced"),
             ("a: &x [*x]", "yaml: anchor 'x' value contains itself"),
             ("<<: 1", "yaml: map merge requires map or sequence of maps as the value"),
             (
@@ -186,13 +263,36 @@ mod tests {
                 "yaml: invalid map key: map[interface {}]interface {}{\"b\":interface {}(nil)}",
             ),
             ("? [a, 1]\n: b", "yaml: invalid map key: []interface {}{\"a\", 1}"),
+            ("? a: b\n: c", "yaml: invalid map key: map[interface {}]interface {}{\"a\":\"b\"}"),
+            (
+                "? {true: 1, 10: 2, 9: 3, \"b\": 4, a: 5, a: 6, ~: 7, 1.5: 8}\n: c",
+                "yaml: invalid map key: map[interface {}]interface {}{interface {}(nil):7, \"a\":6, \"b\":4, 9:3, 10:2, 1.5:8, true:1}",
+            ),
+            (
+                "? {a: 1, <<: [{a: 2}, {a: 3, b: 4}]}\n: c",
+                "yaml: invalid map key: map[interface {}]interface {}{\"a\":2, \"b\":4}",
+            ),
             ("a: !!int x", "yaml: cannot decode !!str `x` as a !!int"),
             ("~: x", "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"x\""),
             ("a: [-.inf]", "json: unsupported value: -Inf"),
+            ("a: [-.inf, .inf]\nb: .nan", "json: unsupported value: -Inf"),
+            (
+                "a: .nan\nb: {~: x}",
+                "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"x\"",
+            ),
+            ("a: !k!x b", "yaml: found undefined tag handle"),
+            ("a: !k!x \"\\xq\"", "yaml: did not find expected hexdecimal number"),
         ];
         for (text, want) in cases {
             let error = read(text.as_bytes()).unwrap_err();
             assert_eq!(error.go_message(text.as_bytes()), want, "{text:?}");
         }
+    }
+
+    #[test]
+    fn an_alias_is_named_in_any_encoding() {
+        let text: Vec<u8> = "\u{feff}a: *b".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let error = read(&text).unwrap_err();
+        assert_eq!(error.go_message(&text), "yaml: unknown anchor 'b' referenced");
     }
 }

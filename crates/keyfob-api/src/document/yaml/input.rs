@@ -57,8 +57,13 @@ impl Input {
             builder.push(c, c.len_utf8());
         }
         match rest {
-            Some(rest) if is_incomplete(rest) => builder.fail_at_end("incomplete UTF-8"),
-            Some(_) => builder.fail("invalid UTF-8"),
+            Some(rest) if is_incomplete(rest) => {
+                builder.fail_at_end("incomplete UTF-8 octet sequence");
+            }
+            Some(rest) => {
+                let width = rest.first().map_or(1, |first| width(*first));
+                builder.fail_within(width, not_utf8(rest));
+            }
             None => {}
         }
         builder.finish()
@@ -67,10 +72,16 @@ impl Input {
     fn utf16(text: &[u8], unit: fn([u8; 2]) -> u16) -> Self {
         let (pairs, odd) = text.as_chunks::<2>();
         let mut builder = Builder::new(pairs.len(), 2);
+        let mut left = pairs.len();
         for decoded in char::decode_utf16(pairs.iter().copied().map(unit)) {
+            left -= decoded.as_ref().map_or(1, |c| c.len_utf16());
             match decoded {
                 Ok(c) => builder.push(c, c.len_utf16() * 2),
-                Err(_) => builder.fail("invalid UTF-16"),
+                Err(error) if error.unpaired_surrogate() >= 0xdc00 => {
+                    builder.fail("unexpected low surrogate area");
+                }
+                Err(_) if left == 0 => builder.fail_at_end("incomplete UTF-16 surrogate pair"),
+                Err(_) => builder.fail("expected low surrogate area"),
             }
         }
         if !odd.is_empty() {
@@ -124,6 +135,14 @@ impl Builder {
         self.unreadable.get_or_insert((self.piece_start, error));
     }
 
+    /// A character that begins in one piece and ends in the next is looked at with the next.
+    fn fail_within(&mut self, width: usize, problem: &'static str) {
+        if self.bytes / PIECE != (self.bytes + width - 1) / PIECE {
+            self.piece_start = self.chars.len();
+        }
+        self.fail(problem);
+    }
+
     /// Half a character could become whole with the next piece, so it only fails when it is needed.
     fn fail_at_end(&mut self, problem: &'static str) {
         self.piece_start = self.chars.len();
@@ -142,11 +161,65 @@ fn is_allowed(c: char) -> bool {
 
 /// Whether the first byte announces more bytes than there are.
 fn is_incomplete(bytes: &[u8]) -> bool {
-    let announced = match bytes.first() {
-        Some(0xc0..0xe0) => 2,
-        Some(0xe0..0xf0) => 3,
-        Some(0xf0..0xf8) => 4,
+    bytes.first().is_some_and(|first| bytes.len() < width(*first))
+}
+
+/// How many bytes a first byte announces; one if it cannot be the first.
+fn width(first: u8) -> usize {
+    match first {
+        0xc0..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0..0xf8 => 4,
         _ => 1,
-    };
-    bytes.len() < announced
+    }
+}
+
+/// What Go says about the bytes with which a text stops being UTF-8.
+fn not_utf8(bytes: &[u8]) -> &'static str {
+    let width = bytes.first().map_or(1, |first| width(*first));
+    let mut trailing = bytes.iter().take(width).skip(1);
+    match bytes {
+        _ if width == 1 => "invalid leading UTF-8 octet",
+        _ if trailing.any(|byte| !matches!(byte, 0x80..0xc0)) => "invalid trailing UTF-8 octet",
+        [0xc0 | 0xc1, ..] | [0xe0, ..0xa0, ..] | [0xf0, ..0x90, ..] => {
+            "invalid length of a UTF-8 sequence"
+        }
+        _ => "invalid Unicode character",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read;
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_in_gos_words() {
+        let cases: [(&[u8], &str); 13] = [
+            (b"a: \x80", "invalid leading UTF-8 octet"),
+            (b"a: \xf8\x80\x80\x80\x80", "invalid leading UTF-8 octet"),
+            (b"a: \xc3(", "invalid trailing UTF-8 octet"),
+            (b"a: \xe6\x97(", "invalid trailing UTF-8 octet"),
+            (b"a: \xc0\x80", "invalid length of a UTF-8 sequence"),
+            (b"a: \xe0\x80\x80", "invalid length of a UTF-8 sequence"),
+            (b"a: \xf0\x80\x80\x80", "invalid length of a UTF-8 sequence"),
+            (b"a: \xed\xa0\x80", "invalid Unicode character"),
+            (b"a: \xf4\x90\x80\x80", "invalid Unicode character"),
+            (b"a: \xe6\x97", "incomplete UTF-8 octet sequence"),
+            (b"\xff\xfe\x00\xdca\0", "unexpected low surrogate area"),
+            (b"\xff\xfe\x00\xd8a\0", "expected low surrogate area"),
+            (b"\xff\xfea\0\x00\xd8a", "incomplete UTF-16 surrogate pair"),
+        ];
+        for (text, want) in cases {
+            let Err(error) = read(text) else { panic!("{text:x?} is read") };
+            assert_eq!(error.go_message(text), format!("yaml: {want}"), "{text:x?}");
+        }
+    }
+    #[test]
+    fn half_a_character_at_the_end_of_a_piece_belongs_to_the_next() {
+        let refused = |before: usize| {
+            let blanks = vec![b' '; before - 8];
+            read(&[b"a\n---\n%#", &*blanks, b"\xe6\x97(\n"].concat()).is_err()
+        };
+        assert_eq!([509, 510, 511].map(refused), [true, false, false]);
+    }
 }

@@ -209,11 +209,13 @@ impl Parser {
             let Placed { token, start, .. } = self.scanner.take()?;
             match token {
                 Token::Anchor(name) => anchor = Some(name),
-                Token::Tag { handle, suffix } => tag = Some(self.full_tag(&handle, suffix, start)?),
+                Token::Tag { handle, suffix } => tag = Some((handle, suffix, start)),
                 _ => {}
             }
         }
-        Ok((anchor, tag.unwrap_or_default()))
+        // Only now: what comes next may be no token at all, and that is said first.
+        let tag = tag.map(|(handle, suffix, start)| self.full_tag(&handle, suffix, start));
+        Ok((anchor, tag.transpose()?.unwrap_or_default()))
     }
 
     fn full_tag(&self, handle: &[u8], suffix: Vec<u8>, at: Mark) -> Result<Vec<u8>, YamlError> {

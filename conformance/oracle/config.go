@@ -1,0 +1,149 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	validation "k8s.io/apimachinery/pkg/util/validation/field"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+)
+
+type configQuestion struct {
+	Files []configFile `json:"files"`
+	// What is read: a file of the directory, or the directory itself if it is empty.
+	Path string `json:"path"`
+}
+
+// configFile is something in the directory: a file unless another field says what it is.
+type configFile struct {
+	Name      string `json:"name"`
+	Content   string `json:"content"`
+	Base64    []byte `json:"base64"`
+	Link      string `json:"link"`
+	Directory bool   `json:"directory"`
+}
+
+type configAnswer struct {
+	Hash      string           `json:"hash"`
+	Providers []configProvider `json:"providers"`
+	Invalid   string           `json:"invalid"`
+	// Without the feature gate of service account tokens.
+	InvalidWithoutGate string `json:"invalid_without_gate"`
+}
+
+type configProvider struct {
+	Name                 string        `json:"name"`
+	MatchImages          []string      `json:"matchImages"`
+	DefaultCacheDuration *string       `json:"defaultCacheDuration"`
+	APIVersion           string        `json:"apiVersion"`
+	Args                 []string      `json:"args"`
+	Env                  [][2]string   `json:"env"`
+	TokenAttributes      *configTokens `json:"tokenAttributes"`
+}
+
+type configTokens struct {
+	ServiceAccountTokenAudience          string   `json:"serviceAccountTokenAudience"`
+	CacheType                            string   `json:"cacheType"`
+	RequireServiceAccount                *bool    `json:"requireServiceAccount"`
+	RequiredServiceAccountAnnotationKeys []string `json:"requiredServiceAccountAnnotationKeys"`
+	OptionalServiceAccountAnnotationKeys []string `json:"optionalServiceAccountAnnotationKeys"`
+}
+
+// config says what a kubelet makes of a configuration. In texts, DIR stands for the directory.
+func config(q configQuestion) any {
+	directory := must(os.MkdirTemp("", "oracle"))
+	defer os.RemoveAll(directory)
+	for _, file := range q.Files {
+		check(file.write(filepath.Join(directory, file.Name)))
+	}
+	path := directory
+	if q.Path != "" {
+		path = directory + "/" + q.Path
+	}
+	read, hash, err := readCredentialProviderConfig(path)
+	if err != nil {
+		return configFailure(path, directory, err)
+	}
+	answer := configAnswer{Hash: hash, Providers: []configProvider{}}
+	for _, provider := range read.Providers {
+		answer.Providers = append(answer.Providers, providerAnswer(provider))
+	}
+	answer.Invalid = joined(validateCredentialProviderConfig(read, true))
+	answer.InvalidWithoutGate = joined(validateCredentialProviderConfig(read, false))
+	return answer
+}
+
+// configFailure is what upstream says, or all that it says if that is random: of several keys that JSON cannot have it names one.
+func configFailure(path, directory string, err error) any {
+	text := func(err error) string { return strings.ReplaceAll(err.Error(), directory, "DIR") }
+	if !strings.Contains(err.Error(), ": unsupported map key of type: ") {
+		return failure{text(err)}
+	}
+	texts := sets.New(text(err))
+	for range 40 {
+		_, _, err := readCredentialProviderConfig(path)
+		texts.Insert(text(err))
+	}
+	sorted := sets.List(texts)
+	if len(sorted) == 1 {
+		return failure{sorted[0]}
+	}
+	return struct {
+		Error string   `json:"error"`
+		Or    []string `json:"or"`
+	}{sorted[0], sorted[1:]}
+}
+
+func (f configFile) write(path string) error {
+	switch {
+	case f.Directory:
+		return os.Mkdir(path, 0o700)
+	case f.Link != "":
+		return os.Symlink(f.Link, path)
+	case f.Base64 != nil:
+		return os.WriteFile(path, f.Base64, 0o600)
+	default:
+		return os.WriteFile(path, []byte(f.Content), 0o600)
+	}
+}
+
+func providerAnswer(provider kubeletconfig.CredentialProvider) configProvider {
+	answer := configProvider{
+		Name:        provider.Name,
+		MatchImages: list(provider.MatchImages),
+		APIVersion:  provider.APIVersion,
+		Args:        list(provider.Args),
+		Env:         [][2]string{},
+	}
+	if provider.DefaultCacheDuration != nil {
+		text := provider.DefaultCacheDuration.Duration.String()
+		answer.DefaultCacheDuration = &text
+	}
+	for _, variable := range provider.Env {
+		answer.Env = append(answer.Env, [2]string{variable.Name, variable.Value})
+	}
+	if tokens := provider.TokenAttributes; tokens != nil {
+		answer.TokenAttributes = &configTokens{
+			ServiceAccountTokenAudience:          tokens.ServiceAccountTokenAudience,
+			CacheType:                            string(tokens.CacheType),
+			RequireServiceAccount:                tokens.RequireServiceAccount,
+			RequiredServiceAccountAnnotationKeys: list(tokens.RequiredServiceAccountAnnotationKeys),
+			OptionalServiceAccountAnnotationKeys: list(tokens.OptionalServiceAccountAnnotationKeys),
+		}
+	}
+	return answer
+}
+
+// list is [] in JSON also where nothing was given: no behaviour depends on that.
+func list(texts []string) []string {
+	return append([]string{}, texts...)
+}
+
+func joined(errors validation.ErrorList) string {
+	if err := errors.ToAggregate(); err != nil {
+		return err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,202 @@
+//! What comes of lookups one after the other, while time passes between them?
+#![expect(clippy::indexing_slicing, reason = "what a JSON value does not have is null")]
+
+mod made_up;
+mod stage;
+
+use std::time::{Duration, SystemTime};
+
+use keyfob_api::GoDuration;
+use keyfob_exec::Clock as _;
+use keyfob_host::{Answer, Host, Pull};
+use keyfob_testkit::{ManualClock, Script};
+use proptest::strategy::BoxedStrategy;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::Topic;
+use stage::Stage;
+
+pub(crate) struct Lookups;
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Question {
+    providers: Vec<Provider>,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Provider {
+    name: String,
+    match_images: Vec<String>,
+    default_cache_duration: String,
+    api_version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token_attributes: Option<Value>,
+    /// What its plugin does, one after the other, and then from the first again.
+    answers: Vec<Script>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Step {
+    Advance(String),
+    LookUp(String),
+}
+
+impl Topic for Lookups {
+    const NAME: &'static str = "lookups";
+    const QUESTIONS: u32 = 1_500;
+    type Question = Question;
+
+    fn questions() -> BoxedStrategy<Question> {
+        made_up::questions()
+    }
+
+    fn ours(question: &Question) -> Value {
+        let mut stage = Stage::new(&question.providers);
+        match stage.host() {
+            Ok(host) => sequence(&mut stage, &host, &question.steps),
+            Err(error) => json!({ "error": error }),
+        }
+    }
+
+    fn difference(question: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
+        let lookups = upstream["lookups"].as_array()?;
+        let at = first_that_differs(ours, upstream);
+        let (many, few) = match at {
+            Some(at) => (&ours["lookups"][at]["asked"], &lookups[at]["asked"]),
+            None => (&upstream["kept"], &ours["kept"]),
+        };
+        let before = lookups.get(..at.unwrap_or(lookups.len()))?;
+        let mut differ = providers_with_more(many, few)?;
+        let forgotten = differ.all(|provider| question.was_set_back_for(provider, before));
+        forgotten.then_some("clock-set-back")
+    }
+
+    fn sort(upstream: &Value) -> &'static str {
+        let Some(lookups) = upstream["lookups"].as_array() else { return "refused" };
+        let is_empty = |value: &Value| {
+            value.as_array().is_some_and(Vec::is_empty)
+                || value.as_object().is_some_and(Map::is_empty)
+        };
+        let failed = lookups.iter().any(|lookup| !is_empty(&lookup["failed"]));
+        let found = lookups.iter().any(|lookup| !is_empty(&lookup["credentials"]));
+        let kept = lookups
+            .iter()
+            .any(|lookup| is_empty(&lookup["asked"]) && !is_empty(&lookup["credentials"]));
+        match (found, kept, failed) {
+            (false, _, false) => "found nothing",
+            (false, _, true) => "only failed",
+            (true, false, false) => "always ran",
+            (true, false, true) => "ran and failed",
+            (true, true, false) => "ran and kept",
+            (true, true, true) => "ran, kept and failed",
+        }
+    }
+}
+
+fn sequence(stage: &mut Stage, host: &Host, steps: &[Step]) -> Value {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let start = stage.clock.now();
+    let mut lookups = Vec::new();
+    for step in steps {
+        match step {
+            Step::Advance(by) => advance(&stage.clock, GoDuration::parse(by).expect("a duration")),
+            Step::LookUp(image) => match Pull::parse(image) {
+                Ok(pull) => {
+                    let answer = runtime.block_on(host.credentials(&pull));
+                    lookups.push(found(&answer, &stage.new_requests()));
+                }
+                Err(error) => return json!({ "error": error.to_string() }),
+            },
+        }
+    }
+    let (kept, errors) = (stage.kept(host, start), stage.errors());
+    json!({ "lookups": lookups, "kept": kept, "errors": errors })
+}
+
+fn advance(clock: &ManualClock, by: GoDuration) {
+    let length = Duration::from_nanos(by.as_nanos().unsigned_abs());
+    if by.is_negative() { clock.set_back(length) } else { clock.advance(length) }
+}
+
+fn found(answer: &Answer, asked: &Value) -> Value {
+    let credentials: Vec<Value> = answer
+        .credentials
+        .iter()
+        .map(|credential| {
+            json!({
+                "username": credential.username(),
+                "password": credential.password().expose(),
+                "hash": credential.hash(),
+            })
+        })
+        .collect();
+    let failed: Vec<&str> = answer.errors().map(|(provider, _)| provider).collect();
+    json!({ "credentials": credentials, "failed": failed, "asked": asked })
+}
+
+/// The first lookup that two answers do not have in common.
+fn first_that_differs(ours: &Value, upstream: &Value) -> Option<usize> {
+    let (ours, upstream) = (ours["lookups"].as_array()?, upstream["lookups"].as_array()?);
+    ours.iter().zip(upstream).position(|(one, other)| one != other)
+}
+
+/// The providers of which `many` has more, if it has all that is in `few` and is not the same.
+fn providers_with_more<'a>(
+    many: &'a Value,
+    few: &'a Value,
+) -> Option<impl Iterator<Item = &'a str>> {
+    let contains = |many: Option<&Value>, few: &Value| match (many, few) {
+        (Some(Value::Object(many)), Value::Object(few)) => {
+            few.iter().all(|(key, expires)| many.get(key) == Some(expires))
+        }
+        (many, few) => many == Some(few),
+    };
+    let (many, few) = (many.as_object()?, few.as_object()?);
+    let all = many != few && few.iter().all(|(name, value)| contains(many.get(name), value));
+    let more = many.iter().filter(|(name, value)| few.get(*name) != Some(value));
+    all.then(|| more.map(|(name, _)| name.as_str()))
+}
+
+impl Question {
+    /// Whether a provider was asked in one of the lookups before, and at a later one, up to the next, the clock was behind
+    /// that by more than a minute.
+    fn was_set_back_for(&self, provider: &str, before: &[Value]) -> bool {
+        const MINUTE: i64 = 60_000_000_000;
+        let (mut latest, mut times) = (i64::MIN, self.times().into_iter());
+        for (lookup, time) in before.iter().zip(&mut times) {
+            if latest.saturating_sub(MINUTE) > time {
+                return true;
+            }
+            if lookup["asked"].get(provider).is_some() {
+                latest = latest.max(time);
+            }
+        }
+        times.next().is_some_and(|time| latest.saturating_sub(MINUTE) > time)
+    }
+
+    /// What the clock shows at each lookup, and at the end.
+    fn times(&self) -> Vec<i64> {
+        let (mut now, mut times) = (0, Vec::new());
+        for step in &self.steps {
+            match step {
+                Step::Advance(by) => now += GoDuration::parse(by).map_or(0, GoDuration::as_nanos),
+                Step::LookUp(_) => times.push(now),
+            }
+        }
+        times.push(now);
+        times
+    }
+}
+
+fn since(start: SystemTime, time: SystemTime) -> GoDuration {
+    let nanoseconds = |length: Duration| i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
+    GoDuration::from_nanos(match time.duration_since(start) {
+        Ok(length) => nanoseconds(length),
+        Err(before) => -nanoseconds(before.duration()),
+    })
+}
