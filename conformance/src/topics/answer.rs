@@ -151,15 +151,19 @@ fn field(
 
 fn kind() -> impl Strategy<Value = String> {
     quoted(
-        "CredentialProviderRequest CredentialProviderConfig List Status WatchEvent ListOptions credentialproviderresponse  Secret",
+        "CredentialProviderRequest CredentialProviderConfig List Status WatchEvent ListOptions \
+        credentialproviderresponse  Secret",
     )
 }
 
 fn other_version() -> impl Strategy<Value = String> {
     quoted(
-        "credentialprovider.kubelet.k8s.io/v1 credentialprovider.kubelet.k8s.io/v1beta1 credentialprovider.kubelet.k8s.io/v1alpha1 \
-        credentialprovider.kubelet.k8s.io/v2 credentialprovider.kubelet.k8s.io/__internal credentialprovider.kubelet.k8s.io/ \
-        credentialprovider.kubelet.k8s.io/v1/ /credentialprovider.kubelet.k8s.io/v1 credentialprovider.kubelet.k8s.io kubelet.config.k8s.io/v1 \
+        "credentialprovider.kubelet.k8s.io/v1 credentialprovider.kubelet.k8s.io/v1beta1 \
+        credentialprovider.kubelet.k8s.io/v1alpha1 \
+        credentialprovider.kubelet.k8s.io/v2 credentialprovider.kubelet.k8s.io/__internal \
+        credentialprovider.kubelet.k8s.io/ \
+        credentialprovider.kubelet.k8s.io/v1/ /credentialprovider.kubelet.k8s.io/v1 \
+        credentialprovider.kubelet.k8s.io kubelet.config.k8s.io/v1 \
         v1 /v1 / // a/b/c  Credentialprovider.kubelet.k8s.io/v1 credentialprovider.kubelet.k8s.io/V1",
     )
 }

@@ -141,7 +141,8 @@ impl Config {
 /// The file that the oracle reads: lines that errors name are its lines.
 fn kubeconfig(extension: &str) -> String {
     format!(
-        "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{extensions: [{{name: {EXTENSION}, extension: {extension}\n}}]}}}}]"
+        "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{extensions: [{{name: {EXTENSION}, \
+        extension: {extension}\n}}]}}}}]"
     )
 }
 
@@ -164,10 +165,13 @@ fn extension(tree: &Tree) -> Option<&Node> {
 
 const OTHER_VERSIONS: &str =
     "client.authentication.k8s.io/v1alpha1 client.authentication.k8s.io/v2 v1  é\u{7f}\"";
-const JSON: &str = "null true false 0 -0 1 1.0 1e2 1E+2 123456789012345678901234567890 1.5e-7 1e21 \"\" \"a\" \"<a>&\" \"\\u003c\" \"\\/\" \"\u{2028}\u{2029}\" \
-    \"\\u2028\" \"é😀\" \"\\ud83d\\ude00\" \"\\ud800\" \"\\n\\t\" \"\u{7f}\" [] {} [1,2] [[],{}] {\"a\":1,\"b\":2} {\"b\":1,\"a\":2} {\"a\":1,\"a\":2} {\"a<\":\"&\"} \
+const JSON: &str = "null true false 0 -0 1 1.0 1e2 1E+2 123456789012345678901234567890 1.5e-7 \
+    1e21 \"\" \"a\" \"<a>&\" \"\\u003c\" \"\\/\" \"\u{2028}\u{2029}\" \
+    \"\\u2028\" \"é😀\" \"\\ud83d\\ude00\" \"\\ud800\" \"\\n\\t\" \"\u{7f}\" [] {} [1,2] [[],{}] \
+    {\"a\":1,\"b\":2} {\"b\":1,\"a\":2} {\"a\":1,\"a\":2} {\"a<\":\"&\"} \
     {\"\":null} {\"kind\":\"X\",\"apiVersion\":\"v1\"} \"\u{fffd}\" [null]";
-const YAML: &str = "yes no on off y n ~ 0x10 0o17 017 1_000 .inf .nan 1:30 2001-01-01 1.0 1e3 +1 'a' \"b\" plain a-b &a !!str !!int {a:,b:} {b:&2,a:&1} [a,b] {1:2} {true:x} {1.5:x} \
+const YAML: &str = "yes no on off y n ~ 0x10 0o17 017 1_000 .inf .nan 1:30 2001-01-01 1.0 1e3 +1 \
+    'a' \"b\" plain a-b &a !!str !!int {a:,b:} {b:&2,a:&1} [a,b] {1:2} {true:x} {1.5:x} \
     !!binary {<<:{a:1}} {a:yes} \"\\x41\" 'it''s' \"<\" 12345678901234567890 0.1 1e-7 1e400 - * | >";
 
 fn config() -> impl Strategy<Value = Config> {

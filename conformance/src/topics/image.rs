@@ -56,10 +56,13 @@ impl Topic for Image {
     }
 }
 
-const REGISTRIES: &str = "     docker.io/ index.docker.io/ index.docker.io:443/ localhost/ localhost:5000/ Localhost/ reg.io/ reg.io:5000/ r_1.io/ R_1.io/ \
-    r_1.io:80/ [::1]/ [::1]:5000/ [a:]/ [abc]/ [abc]:1/ [::g]/ [1.2.3.4]/ reg.io:/ reg.io:5:6/ -a.io/ a-.io/ a..io/ .io/ io./ É.io/ é/ \u{212a}.io/ \
+const REGISTRIES: &str = "     docker.io/ index.docker.io/ index.docker.io:443/ localhost/ localhost:5000/ \
+    Localhost/ reg.io/ reg.io:5000/ r_1.io/ R_1.io/ \
+    r_1.io:80/ [::1]/ [::1]:5000/ [a:]/ [abc]/ [abc]:1/ [::g]/ [1.2.3.4]/ reg.io:/ reg.io:5:6/ -a.io/ a-.io/ \
+    a..io/ .io/ io./ É.io/ é/ \u{212a}.io/ \
     İ/ u@r.io/ http:// / *.io/ team/ TEAM/ a__b.c/ a.-b/ user/ library/";
-const COMPONENTS: &str = "a foo nginx team app a a_b a__b a___b a-b a---b a.b a..b a._b -a a- A Foo é  * 0 %41 index.docker.io library";
+const COMPONENTS: &str = "a foo nginx team app a a_b a__b a___b a-b a---b a.b a..b a._b -a a- A Foo é  * 0 \
+    %41 index.docker.io library";
 const TAGS: &str = "    :v1 :V1.2-rc_3 :_x :.x :-x : :latest :é :\u{212a} :a:b :a/b";
 const ALGORITHMS: &str =
     "sha256 sha256 sha256 sha384 sha512 SHA256 md5 foo+bar foo.Bar_b-c 9a a..b  sha256+b64 é";

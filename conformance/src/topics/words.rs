@@ -8,23 +8,34 @@ use proptest::{
     strategy::BoxedStrategy,
 };
 
-const LABELS: &str = "reg registry docker io index localhost a b A Reg eu-west-1 r_1 x--y  -a a- * a* *a *-* ** a*b*c 10 0 127 é %C3%A9 %FF \
+const LABELS: &str = "reg registry docker io index localhost a b A Reg eu-west-1 r_1 x--y  -a a- * a* *a *-* \
+    ** a*b*c 10 0 127 é %C3%A9 %FF \
     %FF%FE %25 %41 ~ a]b ] abcabcabc library com amazonaws ecr dkr [a-c] \\* a\\";
-const ADDRESSES: &str = "::1 :: fe80::1 2001:DB8::1 ::ffff:10.0.0.1 1:2:3:4:5:6:7:8 1:2:3:4:5:6:7:8:9 1:2:3 ::A ::a-c a: abc  1.2.3.4 \
-    01.2.3.4 1.2.3.256 1:2:3:4:5:6:1.2.3.4 ::2:3:4:5:6:7:8 1::2::3 ::g 12345:: ::12345 :1 1: fe80::1%25eth0 fe80::1%25 fe80::1%25a-c \
-    fe80::1%25a%5Db fe80::1%25a%5Bb fe80::1%25%5B%5D* fe80::1%25a* fe80::1%25a.b fe80::1%25%20 fe80::1%25%2F fe80::1%25%FF fe80::1%25é \
+const ADDRESSES: &str = "::1 :: fe80::1 2001:DB8::1 ::ffff:10.0.0.1 1:2:3:4:5:6:7:8 1:2:3:4:5:6:7:8:9 1:2:3 \
+    ::A ::a-c a: abc  1.2.3.4 \
+    01.2.3.4 1.2.3.256 1:2:3:4:5:6:1.2.3.4 ::2:3:4:5:6:7:8 1::2::3 ::g 12345:: ::12345 :1 1: fe80::1%25eth0 \
+    fe80::1%25 fe80::1%25a-c \
+    fe80::1%25a%5Db fe80::1%25a%5Bb fe80::1%25%5B%5D* fe80::1%25a* fe80::1%25a.b fe80::1%25%20 fe80::1%25%2F \
+    fe80::1%25%FF fe80::1%25é \
     fe80::1%eth0 ::* fe80::1%25a%5D.b* ::%C3%A9 ::%41 %25a fe80::1%25a%3A80 fe80::1%25]";
 const PORTS: &str = "   : :0 :80 :443 :5000 :05000 :99999 :* :80* :a :-1 :５０ :1:2 :80%";
-pub(crate) const PATHS: &str = "  / /a /foo /foo/ /foo/bar /foobar /fo /f* /* /foo/* //foo /foo//bar /Foo /foo:v1 /foo@sha256:aa /%66oo /%2566oo \
-    /%2F /é /%C3%A9 /%FF /% /%z /%aé /a_b /a__b /a--b /a- /./foo /../foo /[x] /{a} /a\\b /library/nginx /v1/ /v2/ /v1/foo /v2/foo /v2";
+pub(crate) const PATHS: &str = "  / /a /foo /foo/ /foo/bar /foobar /fo /f* /* /foo/* //foo /foo//bar /Foo \
+    /foo:v1 /foo@sha256:aa /%66oo /%2566oo \
+    /%2F /é /%C3%A9 /%FF /% /%z /%aé /a_b /a__b /a--b /a- /./foo /../foo /[x] /{a} /a\\b /library/nginx /v1/ \
+    /v2/ /v1/foo /v2/foo /v2";
 const TAILS: &str = "     ? ?x=y ?%zz # #frag #%zz #%4 ?a#b% ?? ##";
-const USERS: &str = "       user@ user:pw@ u@v@ u%40x@ u%zz@ usér@ u<@ u:p:q@ u:%@ @ :@ https:// http:// docker:// https:";
+const USERS: &str = "       user@ user:pw@ u@v@ u%40x@ u%zz@ usér@ u<@ u:p:q@ u:%@ @ :@ https:// http:// \
+    docker:// https:";
 /// Names of registries, as they stand in images and in patterns.
-pub(crate) const HOSTS: &str = "docker.io index.docker.io localhost localhost:5000 registry.io registry.io:5000 *.io *.registry.io a.registry.io \
-    *.*.registry.io a.b.registry.io *.dkr.ecr.*.amazonaws.com 123456789012.dkr.ecr.eu-west-1.amazonaws.com a*.registry.io Registry.io [::1]:5000 *:5000 *";
+pub(crate) const HOSTS: &str = "docker.io index.docker.io localhost localhost:5000 registry.io \
+    registry.io:5000 *.io *.registry.io a.registry.io \
+    *.*.registry.io a.b.registry.io *.dkr.ecr.*.amazonaws.com 123456789012.dkr.ecr.eu-west-1.amazonaws.com \
+    a*.registry.io Registry.io [::1]:5000 *:5000 *";
 /// What a slip of the pen may put anywhere.
-const SLIPS: &str = "a b z 0 9 A Z - _ . .. : :: / // @ * ** ? # [ ] % %2 %25 %2a %41 %C3%A9 %FF %fe %20 %3A %5B %5D %5C %2F %00 %zz é 日 İ \
-    \u{212a} \u{301} \u{ad} \u{200c} \\ ^ | { } ` < > \" ' ! $ & ( ) + , ; = ~ \u{fffd} 😀 \u{e000} \t \n \0 \u{7f} aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const SLIPS: &str = "a b z 0 9 A Z - _ . .. : :: / // @ * ** ? # [ ] % %2 %25 %2a %41 %C3%A9 %FF %fe %20 %3A \
+    %5B %5D %5C %2F %00 %zz é 日 İ \
+    \u{212a} \u{301} \u{ad} \u{200c} \\ ^ | { } ` < > \" ' ! $ & ( ) + , ; = ~ \u{fffd} \
+    😀 \u{e000} \t \n \0 \u{7f} aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// One of the words between single blanks; two blanks have an empty one between them.
 pub(crate) fn one_of(words: &'static str) -> impl Strategy<Value = &'static str> {

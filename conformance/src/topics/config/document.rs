@@ -193,7 +193,8 @@ pub(super) fn bare() -> impl Strategy<Value = String> {
 }
 
 const NAMES: &str = "p q ecr acr gcp-provider x y.z a_b";
-const PATTERNS: &str = "r.io *.r.io registry.io:5000/path *.dkr.ecr.*.amazonaws.com docker.io index.docker.io gcr.io/team [::1]:5000 * r.io/*";
+const PATTERNS: &str = "r.io *.r.io registry.io:5000/path *.dkr.ecr.*.amazonaws.com docker.io index.docker.io \
+    gcr.io/team [::1]:5000 * r.io/*";
 const ODD_VERSIONS: &[&str] = &[
     "v1",
     "v2",

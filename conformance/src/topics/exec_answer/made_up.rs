@@ -13,26 +13,45 @@ use crate::topics::words::{one_of, soup, with_slips};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 const V1BETA1: &str = "client.authentication.k8s.io/v1beta1";
-const OTHER_VERSIONS: &str = "client.authentication.k8s.io/v1 client.authentication.k8s.io/v1beta1 client.authentication.k8s.io/v1alpha1 \
-    client.authentication.k8s.io/__internal client.authentication.k8s.io/v2 client.authentication.k8s.io/ client.authentication.k8s.io /v1 v1  a/b/c / __internal \
+const OTHER_VERSIONS: &str = "client.authentication.k8s.io/v1 client.authentication.k8s.io/v1beta1 \
+    client.authentication.k8s.io/v1alpha1 \
+    client.authentication.k8s.io/__internal client.authentication.k8s.io/v2 client.authentication.k8s.io/ \
+    client.authentication.k8s.io /v1 v1  a/b/c / __internal \
     meta.k8s.io/v1 Client.authentication.k8s.io/v1 é hunter2";
 const KINDS: &str = "Status execCredential Secret ExecCredentialList WatchEvent ListOptions List é";
-const GOOD_TIMES: &str = "2030-01-01T00:00:00Z 2030-01-01T00:00:00.5Z 2030-01-01T00:00:00,25Z 2030-01-01T00:00:00+02:00 2030-01-01T00:00:00.123456789123-23:59 \
-    0001-01-01T00:00:00Z 0001-01-01T05:00:00+05:00 0000-01-01T00:00:00Z 9999-12-31T23:59:59Z 2030-01-01T1:00:00Z 0001-01-01T00:00:00.000000001Z 2028-02-29T00:00:00Z";
+const GOOD_TIMES: &str = "2030-01-01T00:00:00Z 2030-01-01T00:00:00.5Z 2030-01-01T00:00:00,25Z \
+    2030-01-01T00:00:00+02:00 2030-01-01T00:00:00.123456789123-23:59 \
+    0001-01-01T00:00:00Z 0001-01-01T05:00:00+05:00 0000-01-01T00:00:00Z 9999-12-31T23:59:59Z \
+    2030-01-01T1:00:00Z 0001-01-01T00:00:00.000000001Z 2028-02-29T00:00:00Z";
 const TIMES: &str = "10000-01-01T00:00:00Z 1969-12-31T23:59:59.9Z 2030-02-29T00:00:00Z 2028-02-29T00:00:00Z \
-    2030-13-01T00:00:00Z 2030-00-10T00:00:00Z 2030-01-32T00:00:00Z 2030-01-01T24:00:00Z 2030-01-01T23:60:00Z 2030-01-01T23:59:60Z 2030-01-01T1:00:00Z 2030-1-01T00:00:00Z \
-    2030-01-01t00:00:00Z 2030-01-01T00:00:00z 2030-01-01T00:00:00 2030-01-01 2030-01-01T00:00:00+24:00 2030-01-01T00:00:00+24:60 2030-01-01T00:00:00+25:00 2030-01-01T00:00:00+2:00 \
-    2030-01-01T00:00:00+0200 2030-01-01T00:00Z  tomorrow 1893456000 -001-01-01T00:00:00Z 2030-01-01T00:00:00.Z 2030-01-01T00:00:00-00:00 +2030-01-01T00:00:00Z 2030-01-01T00:00:00ZZ \
+    2030-13-01T00:00:00Z 2030-00-10T00:00:00Z 2030-01-32T00:00:00Z 2030-01-01T24:00:00Z 2030-01-01T23:60:00Z \
+    2030-01-01T23:59:60Z 2030-01-01T1:00:00Z 2030-1-01T00:00:00Z \
+    2030-01-01t00:00:00Z 2030-01-01T00:00:00z 2030-01-01T00:00:00 2030-01-01 2030-01-01T00:00:00+24:00 \
+    2030-01-01T00:00:00+24:60 2030-01-01T00:00:00+25:00 2030-01-01T00:00:00+2:00 \
+    2030-01-01T00:00:00+0200 2030-01-01T00:00Z  tomorrow 1893456000 -001-01-01T00:00:00Z \
+    2030-01-01T00:00:00.Z 2030-01-01T00:00:00-00:00 +2030-01-01T00:00:00Z 2030-01-01T00:00:00ZZ \
     0001-01-01T00:00:00.000000001Z ２030-01-01T00:00:00Z";
 const WRONG: &str =
     "null 5 -1 1.5 true false [] [\"a\"] {} {\"a\":1} \"\" \"x\" 1e400 9223372036854775808";
-const SPECS: &str = "{} null 5 [] \"x\" {\"interactive\":true} {\"interactive\":null} {\"interactive\":\"true\"} {\"interactive\":1} {\"Interactive\":5} {\"cluster\":null} {\"cluster\":{}} {\"cluster\":[]} \
-    {\"cluster\":{\"server\":\"s\"}} {\"cluster\":{\"server\":5}} {\"cluster\":{\"tls-server-name\":true}} {\"cluster\":{\"insecure-skip-tls-verify\":\"no\"}} \
-    {\"cluster\":{\"certificate-authority-data\":\"YQ==\"}} {\"cluster\":{\"certificate-authority-data\":\"YQ\"}} {\"cluster\":{\"certificate-authority-data\":\"Y\\nQ==\"}} \
-    {\"cluster\":{\"certificate-authority-data\":\"YR==\"}} {\"cluster\":{\"certificate-authority-data\":[1,255]}} {\"cluster\":{\"certificate-authority-data\":[256]}} {\"cluster\":{\"certificate-authority-data\":[-1]}} {\"cluster\":{\"certificate-authority-data\":5}} \
-    {\"cluster\":{\"proxy-url\":[]}} {\"cluster\":{\"disable-compression\":0}} {\"cluster\":{\"config\":5}} {\"cluster\":{\"config\":null}} {\"cluster\":{\"config\":{\"kind\":\"X\"}}} {\"response\":5} {\"cluster\":{\"Server\":5}}";
-const NAMES: &str = "Status STATUS Spec token expirationTimestamp metadata items é  TypeMeta ApiVersion KIND apiversion data";
-const SLIPS: &str = "{ } [ ] \" : , \\ \\u \\ud800 0 1e e - null tru \t \n \u{c} \u{a0} \u{feff} \0 é \u{2028} # ' & * ! | > % @ ` --- ... <<: ?";
+const SPECS: &str = "{} null 5 [] \"x\" {\"interactive\":true} {\"interactive\":null} \
+    {\"interactive\":\"true\"} {\"interactive\":1} {\"Interactive\":5} {\"cluster\":null} {\"cluster\":{}} \
+    {\"cluster\":[]} \
+    {\"cluster\":{\"server\":\"s\"}} {\"cluster\":{\"server\":5}} {\"cluster\":{\"tls-server-name\":true}} \
+    {\"cluster\":{\"insecure-skip-tls-verify\":\"no\"}} \
+    {\"cluster\":{\"certificate-authority-data\":\"YQ==\"}} \
+    {\"cluster\":{\"certificate-authority-data\":\"YQ\"}} \
+    {\"cluster\":{\"certificate-authority-data\":\"Y\\nQ==\"}} \
+    {\"cluster\":{\"certificate-authority-data\":\"YR==\"}} \
+    {\"cluster\":{\"certificate-authority-data\":[1,255]}} \
+    {\"cluster\":{\"certificate-authority-data\":[256]}} {\"cluster\":{\"certificate-authority-data\":[-1]}} \
+    {\"cluster\":{\"certificate-authority-data\":5}} \
+    {\"cluster\":{\"proxy-url\":[]}} {\"cluster\":{\"disable-compression\":0}} {\"cluster\":{\"config\":5}} \
+    {\"cluster\":{\"config\":null}} {\"cluster\":{\"config\":{\"kind\":\"X\"}}} {\"response\":5} \
+    {\"cluster\":{\"Server\":5}}";
+const NAMES: &str = "Status STATUS Spec token expirationTimestamp metadata items é  TypeMeta ApiVersion KIND \
+    apiversion data";
+const SLIPS: &str = "{ } [ ] \" : , \\ \\u \\ud800 0 1e e - null tru \t \n \u{c} \u{a0} \u{feff} \0 \
+    é \u{2028} # ' & * ! | > % @ ` --- ... <<: ?";
 
 pub(super) fn questions() -> BoxedStrategy<Question> {
     let version = select(vec![V1, V1, V1BETA1]);

@@ -110,8 +110,10 @@ fn auth() -> impl Strategy<Value = String> {
             text
         });
     let odd = one_of(
-        "dTpw= dTp= dTpwOR== dTpwOR dTpwO = == dTpw==== dT=w dTpw\\n= YTpiYw= YTpiYw=\\n= OQ== OQ -_86 dTpw\\t \\tdTpw dTpw\\u00a0 YTpiYw==\\u00a0 \
-        YTpiYw==\\u0085 YTpiYw==YTpiYw== pants é \\n \\u0000 dTpw\\u2028 YTpiYw==\\n YTpiYw==\\t YTpiYw==\\u200b YTpiYw==\\ufeff YTpiYw==\\u3000 dTpwOng=\\u001c",
+        "dTpw= dTp= dTpwOR== dTpwOR dTpwO = == dTpw==== dT=w dTpw\\n= YTpiYw= YTpiYw=\\n= OQ== OQ -_86 \
+        dTpw\\t \\tdTpw dTpw\\u00a0 YTpiYw==\\u00a0 \
+        YTpiYw==\\u0085 YTpiYw==YTpiYw== pants é \\n \\u0000 dTpw\\u2028 YTpiYw==\\n YTpiYw==\\t \
+        YTpiYw==\\u200b YTpiYw==\\ufeff YTpiYw==\\u3000 dTpwOng=\\u001c",
     );
     prop_oneof![
         20 => good,

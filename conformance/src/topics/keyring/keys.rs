@@ -19,9 +19,12 @@ use crate::topics::{
     words::{HOSTS, PATHS, one_of, soup, url},
 };
 
-const IMAGES: &str = "nginx user/app docker.io/library/nginx index.docker.io/user/app registry.io/app registry.io/team/app:v1 \
-    a.registry.io/team/app a.b.registry.io/foo/bar registry.io:5000/team/app registry.io:443/v1/app localhost/app localhost:5000/team/app \
-    [::1]:5000/team/app [::1]/app Registry.io/team/app r_1.io/app 123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/app \
+const IMAGES: &str = "nginx user/app docker.io/library/nginx index.docker.io/user/app registry.io/app \
+    registry.io/team/app:v1 \
+    a.registry.io/team/app a.b.registry.io/foo/bar registry.io:5000/team/app registry.io:443/v1/app \
+    localhost/app localhost:5000/team/app \
+    [::1]:5000/team/app [::1]/app Registry.io/team/app r_1.io/app \
+    123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/app \
     registry.io/v1/team/app registry.io/v2/app registry.io/a_b/a--b 10.0.0.1/app x--y.io/app";
 
 pub(crate) fn questions() -> BoxedStrategy<Question> {

@@ -16,10 +16,13 @@ use super::{super::words::one_of, Provider, Question, Step};
 
 /// Not in the order of the alphabet, since nothing goes by it.
 const NAMES: [&str; 4] = ["second", "first", "fourth", "third"];
-const PATTERNS: &str = "registry.io registry.io registry.io registry.io/team *.io *.io *.io *.registry.io a.registry.io registry.io:5000 docker.io \
+const PATTERNS: &str = "registry.io registry.io registry.io registry.io/team *.io *.io *.io *.registry.io \
+    a.registry.io registry.io:5000 docker.io \
     docker.io/library *.* *.* * quay.io registry.io/* localhost";
-const IMAGES: &str = "registry.io/a registry.io/a registry.io/a:v1 registry.io/b registry.io/b registry.io/team/a registry.io/team/a:v2 \
-    registry.io/team/b@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 a.registry.io/b registry.io:5000/a nginx \
+const IMAGES: &str = "registry.io/a registry.io/a registry.io/a:v1 registry.io/b registry.io/b \
+    registry.io/team/a registry.io/team/a:v2 \
+    registry.io/team/b@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 \
+    a.registry.io/b registry.io:5000/a nginx \
     docker.io/library/nginx:1 user/app quay.io/a localhost/a other.example/a";
 /// Each stored under another key. How those are ordered that are stored under one, upstream leaves to chance.
 const KEYS: [&[&str]; 13] = [
