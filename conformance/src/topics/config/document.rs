@@ -301,7 +301,6 @@ const TEXTS: &[&str] = &[
     "a ",
     "a\n",
     "\na",
-    "\u{feff}a",
     "a\u{85}b",
     "😀",
     "\u{1}",

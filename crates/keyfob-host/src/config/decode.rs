@@ -246,21 +246,25 @@ fn not_ours(
     Fault::new(ReadProblem::Kind, go, error)
 }
 
-/// No other kind has `providers`.
+/// No other kind has `providers`, and every kind has its kind and version once. What else it has is not known here.
 fn refuse_fields_of_another_kind(
     file: &Arc<str>,
     document: &Document,
     why: &NotOurs,
 ) -> Result<(), Fault> {
-    let (NotOurs::OtherKind(_), Value::Map(fields)) = (why, &document.root.value) else {
+    const META: [&str; 2] = ["kind", "apiVersion"];
+    let (NotOurs::OtherKind(_), Value::Map(_)) = (why, &document.root.value) else {
         return Ok(());
     };
-    let names = fields.iter().map(|field| field.name.expose().as_str());
-    let known: Vec<&str> = names.filter(|name| !name.eq_ignore_ascii_case("providers")).collect();
     let reading = Reading::default();
-    let read = reading.root(&document.root).object(&known, |_, _| Ok(()));
+    let read = reading.root(&document.root).object(&META, |_, _| Ok(()));
     read.map_err(|error| unforeseen(file, &error))?;
-    refuse_issues(file, document, Version::V1, &reading.into_issues())
+    let mut issues = reading.into_issues();
+    issues.retain(|issue| {
+        let name = issue.path.to_string();
+        META.contains(&name.as_str()) || name.eq_ignore_ascii_case("providers")
+    });
+    refuse_issues(file, document, Version::V1, &issues)
 }
 
 fn wrong_value(file: &Arc<str>, wrong: WrongValue) -> Fault {

@@ -31,7 +31,7 @@ impl YamlError {
             }
             YamlProblem::InvalidKey => format!("invalid map key: {}", self.key(text)),
             YamlProblem::TagMismatch => self.tag_mismatch(text),
-            YamlProblem::UnsupportedKey => return unsupported_key(text),
+            YamlProblem::UnsupportedKey => return self.unsupported_key(text),
             YamlProblem::NotFinite => return self.not_finite(text),
             _ => self.problem.to_string(),
         };
@@ -85,6 +85,16 @@ impl YamlError {
         format!("cannot decode {found} `{}` as a {tag}", scalar.text.expose())
     }
 
+    fn unsupported_key(&self, text: &[u8]) -> String {
+        let composed = compose(text).unwrap_or_default();
+        let here = |node: &&Composite| node.mark.position() == self.at;
+        // The mapping where the error is, and then others: the key may have been merged into it.
+        let (here, elsewhere): (Vec<_>, Vec<_>) = composed.nodes.iter().partition(here);
+        let mut nodes = here.into_iter().chain(elsewhere);
+        let described = nodes.find_map(|node| composed.unsupported_key(node));
+        described.unwrap_or_else(|| self.problem.to_string())
+    }
+
     fn not_finite(&self, text: &[u8]) -> String {
         let composed = compose(text).unwrap_or_default();
         let number = match composed.at(self).map(|node| &node.content) {
@@ -100,36 +110,31 @@ impl YamlError {
     }
 }
 
-fn unsupported_key(text: &[u8]) -> String {
-    let composed = compose(text).unwrap_or_default();
-    let pairs = composed.nodes.iter().filter_map(|node| match &node.content {
-        // The last of equal keys counts.
-        Content::Mapping(children) => Some(children.chunks_exact(2).rev()),
-        _ => None,
-    });
-    let described = pairs.flatten().find_map(|pair| {
-        let [key, value] = pair else { return None };
-        let (key, value) = (composed.nodes.get(*key)?, composed.nodes.get(*value)?);
-        let Content::Scalar(scalar) = &composed.behind(key)?.content else { return None };
-        let (kind, key) = match resolve(scalar) {
-            Ok(Resolved::Null) => ("%!s(<nil>)", "<nil>".to_owned()),
-            Ok(Resolved::Large(number)) => ("uint64", format!("{number:#x}")),
-            _ => return None,
-        };
-        let value = composed.go_syntax(value, DEEPEST);
-        // Alone, nothing is written without its type.
-        let value = if value == NIL { "<nil>".to_owned() } else { value };
-        Some(format!("unsupported map key of type: {kind}, key: {key}, value: {value}"))
-    });
-    described.unwrap_or_else(|| YamlProblem::UnsupportedKey.to_string())
-}
-
 const NIL: &str = "interface {}(nil)";
 
 impl Composed {
     /// The innermost node where the error is: a mapping starts where its first key does.
     fn at(&self, error: &YamlError) -> Option<&Composite> {
         self.nodes.iter().rfind(|node| node.mark.position() == error.at)
+    }
+
+    /// What Go says of the first key of a mapping that JSON cannot have; the last of equal keys counts.
+    fn unsupported_key(&self, mapping: &Composite) -> Option<String> {
+        let Content::Mapping(children) = &mapping.content else { return None };
+        children.chunks_exact(2).rev().find_map(|pair| {
+            let [key, value] = pair else { return None };
+            let (key, value) = (self.nodes.get(*key)?, self.nodes.get(*value)?);
+            let Content::Scalar(scalar) = &self.behind(key)?.content else { return None };
+            let (kind, key) = match resolve(scalar) {
+                Ok(Resolved::Null) => ("%!s(<nil>)", "<nil>".to_owned()),
+                Ok(Resolved::Large(number)) => ("uint64", format!("{number:#x}")),
+                _ => return None,
+            };
+            let value = self.go_syntax(value, DEEPEST);
+            // Alone, nothing is written without its type.
+            let value = if value == NIL { "<nil>".to_owned() } else { value };
+            Some(format!("unsupported map key of type: {kind}, key: {key}, value: {value}"))
+        })
     }
 
     /// What an alias stands for.
@@ -274,6 +279,14 @@ mod tests {
             ),
             ("a: !!int x", "yaml: cannot decode !!str `x` as a !!int"),
             ("~: x", "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"x\""),
+            (
+                "a: {~: x}\na: {~: z}",
+                "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"z\"",
+            ),
+            (
+                "a: {<<: {~: x}}",
+                "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"x\"",
+            ),
             ("a: [-.inf]", "json: unsupported value: -Inf"),
             ("a: [-.inf, .inf]\nb: .nan", "json: unsupported value: -Inf"),
             (
