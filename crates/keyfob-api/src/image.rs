@@ -58,7 +58,13 @@ impl ImageRef {
         }
         let (registry, remainder) = split_registry(image);
         refuse_uppercase(image, &remainder)?;
-        let reference = [registry, "/", &remainder].concat();
+        let reference = match &remainder {
+            // Nothing was filled in, so it stands there as it is.
+            Cow::Borrowed(remainder) if registry.len() + 1 + remainder.len() == image.len() => {
+                Cow::Borrowed(image)
+            }
+            remainder => Cow::Owned([registry, "/", remainder].concat()),
+        };
         let parts =
             Parts::split(&reference).map_err(|fault| malformed(image, &reference, fault))?;
         check_length(image, &parts)?;

@@ -12,7 +12,7 @@ use std::{
 /// Not at once: whoever asks may have looked at the clock just before it was kept.
 pub(crate) fn was_set_back(now: SystemTime, kept: SystemTime) -> bool {
     const SLACK: Duration = Duration::from_mins(1);
-    kept.duration_since(now).is_ok_and(|ahead| ahead > SLACK)
+    now < kept && kept.duration_since(now).is_ok_and(|ahead| ahead > SLACK)
 }
 
 /// Makes room for one more: if there is none, the eighth that comes first goes, so that this is seldom.

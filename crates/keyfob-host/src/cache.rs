@@ -80,8 +80,9 @@ impl Cache {
             let entries = self.read();
             keys.each().into_iter().find_map(|(scope, key)| {
                 let entry = entries.get(key)?;
-                expired |= entry.is_expired(now);
-                (!entry.is_expired(now)).then(|| entry.hit(scope, now, retry_renewal))
+                let is_expired = entry.is_expired(now);
+                expired |= is_expired;
+                (!is_expired).then(|| entry.hit(scope, now, retry_renewal))
             })
         };
         if expired {
