@@ -20,6 +20,7 @@ import (
 var questions = map[string]func(json.RawMessage) any{
 	"answer":      about(answer),
 	"bench":       about(bench),
+	"built_from":  about(builtFrom),
 	"config":      about(config),
 	"duration":    about(duration),
 	"exec":        about(execStory),

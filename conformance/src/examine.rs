@@ -1,6 +1,6 @@
 //! Questions made up, put to both sides.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, io, time::Duration};
 
 use keyfob_exec::{Clock as _, SystemClock};
 use proptest::{
@@ -74,7 +74,11 @@ impl fmt::Display for Report {
     }
 }
 
-pub(crate) fn examine<T: Topic>(oracle: &mut impl Judge, seed: u64, times: f64) -> Report {
+pub(crate) fn examine<T: Topic>(
+    oracle: &mut impl Judge,
+    seed: u64,
+    times: f64,
+) -> io::Result<Report> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let questions = (f64::from(T::QUESTIONS) * times).ceil() as u32;
     let strategy = T::questions();
@@ -92,7 +96,7 @@ pub(crate) fn examine<T: Topic>(oracle: &mut impl Judge, seed: u64, times: f64) 
     let started = SystemClock.now();
     for _ in 0..questions {
         let mut tree = strategy.new_tree(&mut random).expect("the strategy rejects nothing");
-        let Put { upstream, waiting, finding } = put::<T>(oracle, &tree.current());
+        let Put { upstream, waiting, finding } = put::<T>(oracle, &tree.current())?;
         report.waiting += waiting;
         *report.sorts.entry(T::sort(&upstream)).or_default() += 1;
         match finding {
@@ -101,13 +105,13 @@ pub(crate) fn examine<T: Topic>(oracle: &mut impl Judge, seed: u64, times: f64) 
             Finding::Unexplained => {
                 report.unexplained += 1;
                 if report.shown.len() < SHOWN {
-                    report.shown.push(smallest::<T>(oracle, &mut tree));
+                    report.shown.push(smallest::<T>(oracle, &mut tree)?);
                 }
             }
         }
     }
     report.took = SystemClock.now().duration_since(started).unwrap_or_default();
-    report
+    Ok(report)
 }
 
 /// What came of a question.
@@ -123,8 +127,8 @@ enum Finding {
     Unexplained,
 }
 
-fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> Put {
-    let (ours, upstream) = (T::ours(question), oracle.ask_about(T::NAME, question));
+fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> io::Result<Put> {
+    let (ours, upstream) = (T::ours(question), oracle.ask_about(T::NAME, question)?);
     let comparable = T::comparable(&ours, &upstream);
     let waiting = topic::waiting(&upstream, &comparable);
     let finding = if ours == comparable {
@@ -132,14 +136,14 @@ fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> Put {
     } else {
         T::difference(question, &ours, &upstream).map_or(Finding::Unexplained, Finding::Explained)
     };
-    Put { upstream, waiting, finding }
+    Ok(Put { upstream, waiting, finding })
 }
 
 /// Makes the question simpler as long as the difference stays.
 fn smallest<T: Topic>(
     oracle: &mut impl Judge,
     tree: &mut impl ValueTree<Value = T::Question>,
-) -> Unexplained {
+) -> io::Result<Unexplained> {
     const ATTEMPTS: u32 = 2_000;
     let mut found = tree.current();
     let mut simpler = tree.simplify();
@@ -148,15 +152,15 @@ fn smallest<T: Topic>(
             break;
         }
         let question = tree.current();
-        simpler = if matches!(put::<T>(oracle, &question).finding, Finding::Unexplained) {
+        simpler = if matches!(put::<T>(oracle, &question)?.finding, Finding::Unexplained) {
             found = question;
             tree.simplify()
         } else {
             tree.complicate()
         };
     }
-    let (ours, upstream) = (T::ours(&found), oracle.ask_about(T::NAME, &found));
-    Unexplained { question: json!({ T::NAME: found }), ours, upstream }
+    let (ours, upstream) = (T::ours(&found), oracle.ask_about(T::NAME, &found)?);
+    Ok(Unexplained { question: json!({ T::NAME: found }), ours, upstream })
 }
 
 fn random_numbers(seed: u64) -> TestRng {
@@ -197,14 +201,14 @@ mod tests {
     struct Upstream;
 
     impl Judge for Upstream {
-        fn ask(&mut self, question: &Value) -> Value {
-            json!(question["double"].as_u64().unwrap() * 2)
+        fn ask(&mut self, question: &Value) -> io::Result<Value> {
+            Ok(json!(question["double"].as_u64().unwrap() * 2))
         }
     }
 
     #[test]
     fn a_difference_that_nobody_explains_is_shown_at_its_smallest() {
-        let report = examine::<Doubling>(&mut Upstream, 1, 1.0);
+        let report = examine::<Doubling>(&mut Upstream, 1, 1.0).unwrap();
         assert!(!report.is_clean());
         assert_eq!(report.explained().collect::<Vec<_>>(), ["large"]);
         assert_eq!(report.shown.len(), SHOWN);
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_a_run() {
         let [one, again, other] =
-            [1, 1, 2].map(|seed| examine::<Doubling>(&mut Upstream, seed, 0.1).explained);
+            [1, 1, 2].map(|seed| examine::<Doubling>(&mut Upstream, seed, 0.1).unwrap().explained);
         assert_eq!(one, again);
         assert_ne!(one, other);
     }

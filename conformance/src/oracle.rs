@@ -1,6 +1,7 @@
 //! The process that answers with upstream's code.
 
 use std::{
+    fmt,
     io::{self, BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -12,19 +13,22 @@ use serde_json::{Value, json};
 /// Whoever knows upstream's answers.
 pub trait Judge {
     /// What upstream's code says to a question, which is an object with one field: its topic.
-    fn ask(&mut self, question: &Value) -> Value;
+    fn ask(&mut self, question: &Value) -> io::Result<Value>;
 
     /// A question of a topic.
-    fn ask_about(&mut self, topic: &str, question: &impl serde::Serialize) -> Value {
+    fn ask_about(&mut self, topic: &str, question: &impl serde::Serialize) -> io::Result<Value> {
         self.ask(&json!({ topic: question }))
     }
 }
 
-/// A running oracle. Dropping it ends it: its stdin is closed.
+/// A running oracle. Dropping it ends it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Oracle {
+    /// What it was built from, by its own account.
+    pub built_from: String,
     process: Child,
-    questions: Option<ChildStdin>,
+    questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
@@ -32,34 +36,57 @@ impl Oracle {
     /// Starts the program. It finds a plugin to run in `KEYFOB_SCRIPTED_PLUGIN`.
     #[expect(clippy::disallowed_methods, reason = "it is no plugin")]
     pub fn start(program: &Path) -> io::Result<Self> {
-        let mut process = Command::new(program)
+        let started = Command::new(program)
             .env("KEYFOB_SCRIPTED_PLUGIN", scripted_plugin())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .spawn()?;
-        let questions = process.stdin.take();
+            .spawn();
+        let mut process = started.map_err(|error| {
+            let place = program.display();
+            io::Error::new(
+                error.kind(),
+                format!("cannot start the oracle {place}: {error}; `.ci/run oracle` builds one"),
+            )
+        })?;
+        let questions = process.stdin.take().expect("it is piped");
         let answers = BufReader::new(process.stdout.take().expect("it is piped"));
-        Ok(Self { process, questions, answers })
+        let mut oracle = Self { built_from: String::new(), process, questions, answers };
+        let modules = oracle.ask_about("built_from", &json!({}))?;
+        let modules = modules.get("modules").and_then(Value::as_array);
+        let modules = modules.ok_or_else(|| {
+            io::Error::other(format!(
+                "{} is no oracle: `.ci/run oracle` builds one",
+                program.display()
+            ))
+        })?;
+        let names: Vec<&str> = modules.iter().filter_map(Value::as_str).collect();
+        oracle.built_from = names.join(", ");
+        Ok(oracle)
     }
 }
 
 impl Judge for Oracle {
-    fn ask(&mut self, question: &Value) -> Value {
+    fn ask(&mut self, question: &Value) -> io::Result<Value> {
         let mut line = question.to_string();
         line.push('\n');
-        let questions = self.questions.as_mut().expect("it is there until the oracle is dropped");
-        questions.write_all(line.as_bytes()).expect("the oracle reads on");
+        self.questions.write_all(line.as_bytes()).map_err(|error| no_answer(question, &error))?;
         let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("the oracle prints text");
-        serde_json::from_str(&answer)
-            .unwrap_or_else(|error| panic!("{error}: the oracle answered {answer:?} to {question}"))
+        self.answers.read_line(&mut answer).map_err(|error| no_answer(question, &error))?;
+        serde_json::from_str(&answer).map_err(|_| {
+            let said = if answer.is_empty() { "it ended" } else { answer.trim_end() };
+            no_answer(question, &said)
+        })
     }
+}
+
+fn no_answer(question: &Value, why: &dyn fmt::Display) -> io::Error {
+    io::Error::other(format!("the oracle gave no answer to {question}: {why}"))
 }
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        drop(self.questions.take());
-        // It has nothing left to do.
+        // It has nothing left to do; if it was no oracle, it may not know.
+        drop(self.process.kill());
         drop(self.process.wait());
     }
 }

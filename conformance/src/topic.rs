@@ -1,10 +1,10 @@
 //! One kind of question.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, io};
 
 use proptest::strategy::BoxedStrategy;
 use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{Oracle, Report, examine};
 
@@ -57,7 +57,7 @@ pub struct AnyTopic {
     /// [`Topic::difference`], given what stands in the question's one field.
     pub difference: fn(&Value, &Value, &Value) -> Option<&'static str>,
     /// Examines the topic with [`Topic::QUESTIONS`] questions times a factor.
-    pub examine: fn(&mut Oracle, u64, f64) -> Report,
+    pub examine: fn(&mut Oracle, u64, f64) -> io::Result<Report>,
 }
 
 impl AnyTopic {
@@ -71,11 +71,6 @@ impl AnyTopic {
             },
             examine: examine::examine::<T>,
         }
-    }
-
-    /// The whole question, as the oracle is asked.
-    pub fn ask(&self, question: &Value) -> Value {
-        json!({ self.name: question })
     }
 }
 

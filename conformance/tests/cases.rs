@@ -46,6 +46,17 @@ fn the_list_names_the_code_that_differs_and_no_other() {
     assert_eq!(marked, Differences::list().code().map(str::to_owned).collect());
 }
 
+/// Otherwise the examination would not know the difference when it meets it.
+#[test]
+fn the_rule_of_its_row_explains_what_a_case_shows() {
+    for case in Case::all() {
+        let Some(ours) = &case.ours else { continue };
+        let (topic, question) = case.question();
+        let row = (topic.difference)(question, ours, &case.answer);
+        assert_eq!(row, case.differs.as_deref(), "{}", case.file.display());
+    }
+}
+
 /// Everything else is compared whole.
 #[test]
 fn only_what_a_client_does_is_not_compared_yet() {

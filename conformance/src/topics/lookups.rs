@@ -164,19 +164,21 @@ fn providers_with_more<'a>(
 
 impl Question {
     /// Whether a provider was asked in one of the lookups before, and at a later one, up to the next, the clock was behind
-    /// that by more than a minute.
+    /// that: by more than the minute that is overlooked or, if its answers may have expired before they came, at all.
     fn was_set_back_for(&self, provider: &str, before: &[Value]) -> bool {
-        const MINUTE: i64 = 60_000_000_000;
+        let mut named = self.providers.iter().filter(|each| each.name == provider);
+        let overlooked =
+            if named.any(Provider::answers_what_has_expired) { 0 } else { 60_000_000_000 };
         let (mut latest, mut times) = (i64::MIN, self.times().into_iter());
         for (lookup, time) in before.iter().zip(&mut times) {
-            if latest.saturating_sub(MINUTE) > time {
+            if latest.saturating_sub(overlooked) > time {
                 return true;
             }
             if lookup["asked"].get(provider).is_some() {
                 latest = latest.max(time);
             }
         }
-        times.next().is_some_and(|time| latest.saturating_sub(MINUTE) > time)
+        times.next().is_some_and(|time| latest.saturating_sub(overlooked) > time)
     }
 
     /// What the clock shows at each lookup, and at the end.
@@ -190,6 +192,12 @@ impl Question {
         }
         times.push(now);
         times
+    }
+}
+
+impl Provider {
+    fn answers_what_has_expired(&self) -> bool {
+        json!(self.answers).to_string().contains(r#""cacheDuration":"-"#)
     }
 }
 

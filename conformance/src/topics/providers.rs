@@ -76,8 +76,8 @@ impl Topic for Providers {
     }
 
     fn sort(upstream: &Value) -> &'static str {
-        let asked = upstream.get("asked").and_then(Value::as_array).expect("a list");
-        match asked.iter().filter(|asked| **asked == Value::Bool(true)).count() {
+        let asked = upstream.get("asked").and_then(Value::as_array).into_iter().flatten();
+        match asked.filter(|asked| **asked == Value::Bool(true)).count() {
             0 => "ask none",
             1 => "ask one",
             _ => "ask several",

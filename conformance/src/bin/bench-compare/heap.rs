@@ -29,13 +29,13 @@ pub(crate) fn measure(oracle: &Path) -> io::Result<[Row; 2]> {
 fn upstream(oracle: &Path) -> io::Result<[f64; 2]> {
     let answer = json!({ "cacheKeyType": "Image", "keys": [ECR], "password": "" });
     let mut oracle = answering(oracle, &three_clouds(), &answer)?;
-    let mut fill = |from: u32, to: u32| -> Value {
+    let mut fill = |from: u32, to: u32| -> io::Result<Value> {
         let fill = json!({ "prefix": format!("{ECR}/team/app-"), "from": from, "to": to });
-        let answer = oracle.ask_about("bench", &json!({ "fill": fill }));
+        let answer = oracle.ask_about("bench", &json!({ "fill": fill }))?;
         assert_eq!(answer["kept"], to, "not everything was kept");
-        answer
+        Ok(answer)
     };
-    let (before, after) = (fill(0, 100), fill(100, 100 + ENTRIES));
+    let (before, after) = (fill(0, 100)?, fill(100, 100 + ENTRIES)?);
     Ok(["heap", "resident"].map(|of| {
         let bytes = |answer: &Value| answer[of].as_f64().expect("a number");
         (bytes(&after) - bytes(&before)) / f64::from(ENTRIES)

@@ -40,18 +40,18 @@ pub(crate) fn measure(oracle: &Path) -> io::Result<Vec<Row>> {
         large(oracle, &plugins, "warm lookup, 10,000 patterns: a mix", mixed)?,
         cold(oracle, &folder)?,
     ];
-    Ok(pairs.iter_mut().map(Pair::measure).collect())
+    pairs.iter_mut().map(Pair::measure).collect()
 }
 
 impl Pair {
-    fn measure(&mut self) -> Row {
+    fn measure(&mut self) -> io::Result<Row> {
         let (mut ours, mut upstream) = (Vec::new(), Vec::new());
         for _ in 0..self.rounds {
             ours.push(self.our_turn());
-            upstream.push(self.their_turn());
+            upstream.push(self.their_turn()?);
         }
         let (upstream, ours) = (median(upstream), median(ours));
-        Row { what: self.what, upstream, ours, unit: Unit::Seconds, target: self.target }
+        Ok(Row { what: self.what, upstream, ours, unit: Unit::Seconds, target: self.target })
     }
 
     /// Seconds for one.
@@ -61,12 +61,12 @@ impl Pair {
         started.elapsed().as_secs_f64() / f64::from(self.repeats[0])
     }
 
-    fn their_turn(&mut self) -> f64 {
+    fn their_turn(&mut self) -> io::Result<f64> {
         let mut question = self.question.clone();
         question["repeats"] = json!(self.repeats[1]);
-        let answer = self.upstream.ask_about("bench", &json!({ "look_up": question }));
+        let answer = self.upstream.ask_about("bench", &json!({ "look_up": question }))?;
         assert_eq!(answer["credentials"], 1, "{}: {answer}", self.what);
-        answer["nanos"].as_f64().expect("a time") / 1e9 / f64::from(self.repeats[1])
+        Ok(answer["nanos"].as_f64().expect("a time") / 1e9 / f64::from(self.repeats[1]))
     }
 }
 
@@ -126,7 +126,7 @@ fn cold(oracle: &Path, folder: &TempDir) -> io::Result<Pair> {
     let program = folder.path().join("static");
     let for_upstream = tempfile::tempdir_in(folder)?.keep();
     let question = json!({ "folder": for_upstream, "patterns": [patterns], "plugin": program });
-    assert_eq!(upstream.ask_about("bench", &json!({ "set_up": question })), json!({}));
+    assert_eq!(upstream.ask_about("bench", &json!({ "set_up": question }))?, json!({}));
     let config = Config::new([provider("static", patterns)]);
     let host = Host::builder(config, folder.path()).build().expect("a good configuration");
     let image = "registry.example/team/app:v1";
@@ -166,7 +166,7 @@ pub(crate) fn answering(
     // Plugins that are no processes are looked for once.
     let folder = tempfile::tempdir()?;
     let question = json!({ "folder": folder.path(), "patterns": patterns, "answer": answer });
-    assert_eq!(oracle.ask_about("bench", &json!({ "set_up": question })), json!({}));
+    assert_eq!(oracle.ask_about("bench", &json!({ "set_up": question }))?, json!({}));
     Ok(oracle)
 }
 

@@ -77,7 +77,7 @@ impl Question {
     /// An answer that had expired when it came is found again by a clock that was set back far enough, if it is kept:
     /// upstream keeps it. What follows from that cannot be foretold, so questions have the one or the other.
     fn keep_what_expires_before_it_comes_apart(&mut self) {
-        if json!(self.providers).to_string().contains(r#""cacheDuration":"-"#) {
+        if self.providers.iter().any(Provider::answers_what_has_expired) {
             self.steps.retain(|step| !matches!(step, Step::Advance(by) if by.starts_with('-')));
         }
     }
