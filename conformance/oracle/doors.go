@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -49,6 +50,22 @@ func newProvider(config kubeletconfig.CredentialProvider) pluginProvider {
 	unregisterAll()
 	registerCredentialProviderPlugin(config.Name, made)
 	return registeredProviders()[0]
+}
+
+// register makes a provider for a pattern whose plugin is no process.
+func register(name, pattern string, instead plugin.Plugin) {
+	registerCredentialProviderPlugin(name, must(newPluginProvider("", configFor(name, pattern), nil, nil)))
+	providers := registeredProviders()
+	providers[len(providers)-1].setPlugin(instead)
+}
+
+func configFor(name string, patterns ...string) kubeletconfig.CredentialProvider {
+	return kubeletconfig.CredentialProvider{
+		Name:                 name,
+		MatchImages:          patterns,
+		DefaultCacheDuration: &metav1.Duration{Duration: time.Minute},
+		APIVersion:           "credentialprovider.kubelet.k8s.io/v1",
+	}
 }
 
 // registeredProviders has what a keyring would ask, in its order.

@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
-	_ "embed"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
+	"math/big"
 	"strings"
+	"time"
 	"unicode/utf16"
 
 	"k8s.io/client-go/plugin/pkg/client/auth/exec"
@@ -41,7 +46,7 @@ func execAnswer(q execAnswerQuestion) any {
 		return failure{err.Error()}
 	}
 	token, certificate, expiry := credsOf(authenticator)
-	answer := answerOfPlugin{Token: token, Certificates: []string{}}
+	answer := answerOfPlugin{Token: pairs.inWords(token), Certificates: []string{}}
 	if certificate != nil {
 		for _, block := range certificate.Certificate {
 			answer.Certificates = append(answer.Certificates, pairs.named(block))
@@ -99,26 +104,42 @@ func encoded(text, encoding string) []byte {
 // words stand in questions and answers for what is long, or never the same.
 type words [][2]string
 
-// pairs are certificates and keys that belong together, by their words.
-var pairs = words{{"CERT_A", certificateA}, {"KEY_A", keyA}, {"CERT_B", certificateB}, {"KEY_B", keyB}}
+// pairs are certificates and keys that belong together, by their words; new ones each time, since nobody trusts them.
+var pairs = func() words {
+	certificateA, keyA := newPair("a")
+	certificateB, keyB := newPair("b")
+	return words{{"CERT_A", certificateA}, {"KEY_A", keyA}, {"CERT_B", certificateB}, {"KEY_B", keyB}}
+}()
 
-//go:embed pairs/a.crt
-var certificateA string
-
-//go:embed pairs/a.key
-var keyA string
-
-//go:embed pairs/b.crt
-var certificateB string
-
-//go:embed pairs/b.key
-var keyB string
+func newPair(name string) (certificate, key string) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	check(err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().AddDate(1, 0, 0),
+	}
+	signed := must(x509.CreateCertificate(rand.Reader, template, template, public, private))
+	inPEM := func(block string, bytes []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: block, Bytes: bytes}))
+	}
+	return inPEM("CERTIFICATE", signed), inPEM("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(private)))
+}
 
 // inJSON puts what the words stand for in their place, inside of JSON strings.
 func (w words) inJSON(text string) string {
 	for _, word := range w {
 		meaning := must(json.Marshal(word[1]))
 		text = strings.ReplaceAll(text, word[0], string(bytes.Trim(meaning, `"`)))
+	}
+	return text
+}
+
+// inWords is the other way round, in plain text.
+func (w words) inWords(text string) string {
+	for _, word := range w {
+		text = strings.ReplaceAll(text, word[1], word[0])
 	}
 	return text
 }

@@ -34,7 +34,8 @@ type infoConfig struct {
 func execInfo(q infoQuestion) any {
 	version, known := execAPIVersions[q.APIVersion]
 	if !known {
-		return failure{fmt.Sprintf("exec plugin: invalid apiVersion %q", q.APIVersion)}
+		_, err := cats.of(q.APIVersion)
+		return failure{err.Error()}
 	}
 	request := &clientauthentication.ExecCredential{Spec: clientauthentication.ExecCredentialSpec{Interactive: q.Interactive}}
 	if q.Cluster != nil {

@@ -32,12 +32,8 @@ type stage struct {
 }
 
 func setStage(q storyQuestion) *stage {
-	folder := must(os.MkdirTemp("", "keyfob-oracle-"))
+	plugin, folder := scriptedPlugin(), must(os.MkdirTemp("", "keyfob-oracle-"))
 	s := &stage{question: q, folder: folder, log: &errorLog{}, environment: os.Environ(), errorOutput: os.Stderr}
-	plugin := os.Getenv("KEYFOB_SCRIPTED_PLUGIN")
-	if plugin == "" {
-		panic("KEYFOB_SCRIPTED_PLUGIN is not set")
-	}
 	check(os.Mkdir(filepath.Join(folder, "bin"), 0o700))
 	check(os.Symlink(plugin, filepath.Join(folder, "bin", "plugin")))
 	s.startServers()
@@ -172,9 +168,7 @@ func (s *stage) meant(text string) string {
 
 // inWords is the other way round.
 func (s *stage) inWords(text string) string {
-	for _, word := range s.words {
-		text = strings.ReplaceAll(text, word[1], word[0])
-	}
+	text = pairs.inWords(s.words.inWords(text))
 	return strings.ReplaceAll(text, s.server.Listener.Addr().String(), "SERVER_ADDRESS")
 }
 

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"unicode/utf8"
 	_ "unsafe" // for linkname
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	providerapi "k8s.io/kubelet/pkg/apis/credentialprovider"
 	"k8s.io/kubernetes/pkg/credentialprovider"
+	"k8s.io/kubernetes/pkg/credentialprovider/plugin"
 	"k8s.io/kubernetes/pkg/credentialprovider/secrets"
 	"k8s.io/kubernetes/pkg/util/parsers"
 )
@@ -66,7 +69,7 @@ func keyring(q keyringQuestion) any {
 		return failure{err.Error()}
 	}
 	var answer keyringAnswer
-	node, provided := &credentialprovider.BasicDockerKeyring{}, &credentialprovider.BasicDockerKeyring{}
+	node := &credentialprovider.BasicDockerKeyring{}
 	if q.Node != nil {
 		config, err := q.Node.read()
 		if err != nil {
@@ -74,10 +77,8 @@ func keyring(q keyringQuestion) any {
 		}
 		node.Add(nil, config)
 	}
-	for _, entries := range q.Providers {
-		provided.Add(nil, dockerConfig(entries))
-	}
-	rest := credentialprovider.UnionDockerKeyring{node, provided}
+	defer answerReady(q.Providers, repository)()
+	rest := credentialprovider.UnionDockerKeyring{node, plugin.NewExternalCredentialProviderDockerKeyring("", "", "", "")}
 	for n := range q.Secrets {
 		// Upstream's error names no secret; the first whose addition makes it fail is the one.
 		if _, err := secrets.MakeDockerKeyring(kubernetesSecrets(q.Secrets[:n+1]), rest); err != nil {
@@ -112,12 +113,20 @@ func (n nodeConfig) read() (credentialprovider.DockerConfig, error) {
 //go:linkname readDockerConfigJSON k8s.io/kubernetes/pkg/credentialprovider.readDockerConfigJSONFileFromBytes
 func readDockerConfigJSON(contents []byte) (credentialprovider.DockerConfig, error)
 
-func dockerConfig(entries [][3]string) credentialprovider.DockerConfig {
-	config := credentialprovider.DockerConfig{}
-	for _, entry := range entries {
-		config[entry[0]] = credentialprovider.DockerConfigEntry{Username: entry[1], Password: entry[2]}
+// answerReady registers providers for a repository, which have their answers ready. What it gives unregisters them.
+func answerReady(answers [][][3]string, repository string) func() {
+	unregisterAll()
+	for n, entries := range answers {
+		auth := map[string]providerapi.AuthConfig{}
+		for _, entry := range entries {
+			auth[entry[0]] = providerapi.AuthConfig{Username: entry[1], Password: entry[2]}
+		}
+		register(fmt.Sprint(n), repository, responding{&providerapi.CredentialProviderResponse{
+			CacheKeyType: providerapi.ImagePluginCacheKeyType,
+			Auth:         auth,
+		}})
 	}
-	return config
+	return unregisterAll
 }
 
 func kubernetesSecrets(given []pullSecret) []v1.Secret {

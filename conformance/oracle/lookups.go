@@ -114,7 +114,7 @@ func newNode(providers []scriptedProvider) *node {
 		script := filepath.Join(folder, provider.Name+".script")
 		turns := map[string]any{"takeTurns": []any{n.requests(provider.Name), provider.Answers}}
 		check(os.WriteFile(script, must(json.Marshal([]any{turns})), 0o600))
-		check(os.Symlink(os.Getenv("KEYFOB_SCRIPTED_PLUGIN"), filepath.Join(n.plugins, provider.Name)))
+		check(os.Symlink(scriptedPlugin(), filepath.Join(n.plugins, provider.Name)))
 		provider.Args, provider.Answers = []string{script}, nil
 		configured = append(configured, provider)
 	}

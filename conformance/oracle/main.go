@@ -48,14 +48,17 @@ func answerAll(in io.Reader, out io.Writer) error {
 	answers.SetEscapeHTML(false)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
+		if err == io.EOF && len(line) == 0 {
 			return nil
-		} else if err != nil {
+		} else if err != nil && err != io.EOF {
 			return err
 		}
 		var question map[string]json.RawMessage
 		if err := json.Unmarshal(line, &question); err != nil {
-			return err
+			return fmt.Errorf("%w: %s", err, line)
+		}
+		if len(question) != 1 {
+			return fmt.Errorf("a question has one field: %s", line)
 		}
 		for kind, question := range question {
 			answer, known := questions[kind]

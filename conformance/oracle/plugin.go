@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/kubelet/pkg/apis/credentialprovider"
-	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 )
 
 type requestQuestion struct {
@@ -49,7 +47,8 @@ type answerAuth struct {
 	Password string `json:"password"`
 }
 
-// answer says what a plugin's stdout means. Why it is refused, a kubelet mostly hides; at which step, it does not.
+// answer says what a plugin's stdout means, by the steps of ExecPlugin after the run. Why it is refused, a kubelet mostly hides; at
+// which step, it does not.
 func answer(q answerQuestion) any {
 	type refusal struct {
 		Refused string `json:"refused"`
@@ -91,12 +90,9 @@ const anyImage = "registry.example/app"
 
 // providerOf makes a provider whose plugin speaks this version.
 func providerOf(apiVersion string) pluginProvider {
-	return newProvider(kubeletconfig.CredentialProvider{
-		Name:                 "provider",
-		MatchImages:          []string{anyImage},
-		DefaultCacheDuration: &metav1.Duration{},
-		APIVersion:           apiVersion,
-	})
+	config := configFor("provider", anyImage)
+	config.APIVersion = apiVersion
+	return newProvider(config)
 }
 
 // responding is a plugin that has run already.

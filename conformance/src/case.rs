@@ -37,11 +37,11 @@ impl Case {
     /// Every case of the project, in the order of their files' names.
     pub fn all() -> Vec<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
-        let folders = TOPICS.iter().map(|topic| root.join(topic.name)).filter(|path| path.exists());
-        let mut files: Vec<PathBuf> = folders
-            .flat_map(|folder| fs::read_dir(folder).unwrap())
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let entries = |folder: &Path| {
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+        };
+        let mut files: Vec<PathBuf> =
+            entries(&root).iter().flat_map(|folder| entries(folder)).collect();
         files.sort();
         files.into_iter().map(Self::read).collect()
     }
@@ -61,6 +61,8 @@ impl Case {
             panic!("{file}: a question has one field");
         };
         let topic = TOPICS.iter().find(|topic| topic.name == name);
+        let folder = self.file.parent().and_then(Path::file_name);
+        assert_eq!(folder, Some(name.as_ref()), "{file}: a case is in the folder of its topic");
         (topic.unwrap_or_else(|| panic!("{file}: there is no topic {name}")), question)
     }
 

@@ -131,7 +131,10 @@ fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> io::Result<
     let (ours, upstream) = (T::ours(question), oracle.ask_about(T::NAME, question)?);
     let comparable = T::comparable(&ours, &upstream);
     let waiting = topic::waiting(&upstream, &comparable);
-    let finding = if ours == comparable {
+    let finding = if upstream.get("panic").is_some() {
+        // Upstream gave no answer, or the oracle could not ask it.
+        Finding::Unexplained
+    } else if ours == comparable {
         Finding::Same
     } else {
         T::difference(question, &ours, &upstream).map_or(Finding::Unexplained, Finding::Explained)
@@ -144,13 +147,11 @@ fn smallest<T: Topic>(
     oracle: &mut impl Judge,
     tree: &mut impl ValueTree<Value = T::Question>,
 ) -> io::Result<Unexplained> {
-    const ATTEMPTS: u32 = 2_000;
+    const LONG_ENOUGH: Duration = Duration::from_secs(10);
+    let started = SystemClock.now();
     let mut found = tree.current();
     let mut simpler = tree.simplify();
-    for _ in 0..ATTEMPTS {
-        if !simpler {
-            break;
-        }
+    while simpler && SystemClock.now() < started + LONG_ENOUGH {
         let question = tree.current();
         simpler = if matches!(put::<T>(oracle, &question)?.finding, Finding::Unexplained) {
             found = question;
@@ -214,6 +215,40 @@ mod tests {
         assert_eq!(report.shown.len(), SHOWN);
         let smallest = report.shown.iter().find(|shown| shown.question["double"] == 1_001).unwrap();
         assert_eq!((&smallest.ours, &smallest.upstream), (&json!(2_000), &json!(2_002)));
+    }
+
+    /// Agrees with whatever upstream says.
+    struct Yes;
+
+    impl Topic for Yes {
+        const NAME: &'static str = "yes";
+        const QUESTIONS: u32 = 1;
+        type Question = u16;
+
+        fn questions() -> BoxedStrategy<u16> {
+            any::<u16>().boxed()
+        }
+
+        fn ours(_: &u16) -> Value {
+            Value::Null
+        }
+
+        fn comparable(ours: &Value, _: &Value) -> Value {
+            ours.clone()
+        }
+    }
+
+    struct Panicking;
+
+    impl Judge for Panicking {
+        fn ask(&mut self, _: &Value) -> io::Result<Value> {
+            Ok(json!({"panic": "no such field"}))
+        }
+    }
+
+    #[test]
+    fn nobody_agrees_with_a_judge_that_panics() {
+        assert!(!examine::<Yes>(&mut Panicking, 1, 1.0).unwrap().is_clean());
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::{
     io::{self, BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::Duration,
 };
 
 use keyfob_testkit::scripted_plugin;
@@ -29,8 +32,11 @@ pub struct Oracle {
     pub built_from: String,
     process: Child,
     questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    answers: Receiver<io::Result<String>>,
 }
+
+/// No question takes nearly as long.
+const DEADLINE: Duration = Duration::from_mins(5);
 
 impl Oracle {
     /// Starts the program. It finds a plugin to run in `KEYFOB_SCRIPTED_PLUGIN`.
@@ -49,7 +55,7 @@ impl Oracle {
             )
         })?;
         let questions = process.stdin.take().expect("it is piped");
-        let answers = BufReader::new(process.stdout.take().expect("it is piped"));
+        let answers = lines_of(process.stdout.take().expect("it is piped"));
         let mut oracle = Self { built_from: String::new(), process, questions, answers };
         let modules = oracle.ask_about("built_from", &json!({}))?;
         let modules = modules.get("modules").and_then(Value::as_array);
@@ -70,13 +76,25 @@ impl Judge for Oracle {
         let mut line = question.to_string();
         line.push('\n');
         self.questions.write_all(line.as_bytes()).map_err(|error| no_answer(question, &error))?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).map_err(|error| no_answer(question, &error))?;
-        serde_json::from_str(&answer).map_err(|_| {
-            let said = if answer.is_empty() { "it ended" } else { answer.trim_end() };
-            no_answer(question, &said)
-        })
+        let answer = match self.answers.recv_timeout(DEADLINE) {
+            Ok(line) => line.map_err(|error| no_answer(question, &error))?,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(no_answer(question, &"it takes too long"));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(no_answer(question, &"it ended")),
+        };
+        serde_json::from_str(&answer).map_err(|_| no_answer(question, &answer))
     }
+}
+
+/// Read by a thread of its own, so that nobody waits for ever. It ends with the process.
+fn lines_of(stdout: ChildStdout) -> Receiver<io::Result<String>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let lines = BufReader::new(stdout).lines();
+        lines.map_while(|line| sender.send(line).ok()).for_each(drop);
+    });
+    receiver
 }
 
 fn no_answer(question: &Value, why: &dyn fmt::Display) -> io::Error {

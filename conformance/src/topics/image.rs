@@ -1,6 +1,6 @@
 //! How is an image's name read?
 
-use keyfob_api::ImageRef;
+use keyfob_api::{ImageError, ImageRef};
 use proptest::{
     collection::vec,
     prelude::{Just, Strategy},
@@ -10,7 +10,7 @@ use proptest::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::words::{differ_in_newer_characters, one_of, soup, with_slips};
+use super::words::{differ_in_newer_characters, has_newer_characters, one_of, soup, with_slips};
 use crate::Topic;
 
 pub(crate) struct Image;
@@ -42,16 +42,20 @@ impl Topic for Image {
         }
     }
 
-    fn difference(_: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
+    fn difference(question: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
         let (ours, upstream) = (ours.get("error")?.as_str()?, upstream.get("error")?.as_str()?);
-        let end = ": invalid reference format";
-        let says_more = upstream.ends_with(end) && ours.contains(&format!("{end}: "));
-        let ours_begins =
-            says_more.then(|| ours.find(end).and_then(|at| ours.get(..at + end.len())));
-        match ours_begins.flatten() {
-            Some(begin) if begin == upstream => Some("image-error-says-more"),
-            begin => differ_in_newer_characters(begin.unwrap_or(ours), upstream)
-                .then_some("newer-unicode"),
+        let says_more = match ImageRef::parse(&question.image) {
+            Err(ImageError::Malformed { fault, .. }) => format!(": {fault}"),
+            Err(ImageError::Uppercase { repository, .. })
+                if has_newer_characters(&repository) && !upstream.ends_with("lowercase") =>
+            {
+                return Some("newer-unicode");
+            }
+            _ => String::new(),
+        };
+        match ours.strip_suffix(&says_more)? {
+            begin if begin == upstream => Some("image-error-says-more"),
+            begin => differ_in_newer_characters(begin, upstream).then_some("newer-unicode"),
         }
     }
 }

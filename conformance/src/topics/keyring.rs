@@ -2,17 +2,20 @@
 
 mod config_text;
 mod keys;
+mod node;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use keyfob_api::ImageRef;
 use keyfob_host::{
-    Credential, DockerConfig, Login, Logins, Pull, PullSecret, SecretCoordinates, Source, select,
+    Credential, DockerConfig, DockerConfigProblem, Login, Pull, PullSecret, SecretCoordinates,
+    Source,
 };
 use proptest::strategy::BoxedStrategy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 
 use super::texts::Text;
 use crate::Topic;
@@ -103,26 +106,18 @@ impl Topic for Keyring {
 fn find(question: &Question) -> Result<(Vec<Credential>, Option<String>), Value> {
     let image = ImageRef::parse(&question.image);
     let image = image.map_err(|error| json!({"error": error.to_string()}))?;
-    let pull = Pull::new(&image);
-    let of = |sources: &[Arc<Logins>]| select(pull.image(), pull.target(), sources);
     let secrets: Vec<PullSecret> = question.secrets.iter().map(pull_secret).collect();
     let secrets = PullSecret::all_logins(&secrets).map_err(|error| {
         let culprit = secrets.iter().position(|secret| secret.logins().is_err());
         json!({"error": error.to_string(), "secret": culprit})
     })?;
-    let node = question.node.as_ref().map(read_node).transpose();
-    let (node, error) = match node {
-        Ok(node) => (node, None),
-        Err(error) => (None, Some(error)),
-    };
-    let mut found = of(&secrets);
-    found.extend(of(node.as_slice()));
-    found.extend(of(&question
-        .providers
-        .iter()
-        .map(|entries| answered(entries))
-        .collect::<Vec<_>>()));
-    Ok((found, error))
+    let folder = tempfile::tempdir().expect("a folder");
+    let host = node::host(question, image.repository(), folder.path());
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let pull = Pull::new(&image).with_secrets(secrets);
+    let answer = runtime.block_on(host.credentials(&pull));
+    assert_eq!(answer.errors().count(), 0, "{answer:?}");
+    Ok((answer.credentials, question.node.as_ref().and_then(NodeConfig::refusal)))
 }
 
 fn pull_secret(secret: &KubernetesSecret) -> PullSecret {
@@ -134,20 +129,13 @@ fn pull_secret(secret: &KubernetesSecret) -> PullSecret {
     }
 }
 
-fn read_node(NodeConfig { legacy, text }: &NodeConfig) -> Result<Arc<Logins>, String> {
-    let text = text.to_bytes();
-    let config =
-        if *legacy { DockerConfig::read_legacy(&text) } else { DockerConfig::read_json(&text) };
-    let source = Source::DockerConfig(Path::new("config.json").into());
-    config.map(|config| config.into_logins(source).into()).map_err(|error| error.to_string())
-}
-
-fn answered(entries: &[(String, String, String)]) -> Arc<Logins> {
-    let login = |(key, username, password): &(String, String, String)| {
-        let (username, password) = (username.as_str().into(), password.as_str().into());
-        (key.clone(), Login { username, password, email: "".into() })
-    };
-    Logins::new(Source::Provider("provider".into()), entries.iter().map(login)).into()
+impl NodeConfig {
+    /// What is wrong with it. A kubelet, which looks for one that is right, tells only its log.
+    fn refusal(&self) -> Option<String> {
+        let text = self.text.to_bytes();
+        let read = if self.legacy { DockerConfig::read_legacy } else { DockerConfig::read_json };
+        read(&text).err().map(|error| error.to_string())
+    }
 }
 
 fn shown(credential: &Credential) -> Value {
@@ -170,16 +158,33 @@ fn shown(credential: &Credential) -> Value {
     shown
 }
 
-/// Whether two refusals differ only in their words: ours begin with which secret it is.
+/// Whether two refusals are of the same secret and for the same reason; ours names the secret and quotes nothing of it.
 fn names_the_secret(question: &Question, ours: &Value, upstream: &Value) -> bool {
     let number = |answer: &Value| answer.get("secret").and_then(Value::as_u64);
     let secret = number(ours).and_then(|at| question.secrets.get(usize::try_from(at).ok()?));
     let (Some(secret), true) = (secret, number(ours) == number(upstream)) else { return false };
-    let KubernetesSecret { name, namespace, secret_type, .. } = secret;
+    let Some(refusal) = pull_secret(secret).logins().err() else { return false };
+    let Some(text) = secret.data.get(refusal.key) else { return false };
+    let (said, theirs) = (ours.get("error").and_then(Value::as_str), upstream.get("error"));
+    let theirs = theirs.and_then(Value::as_str).unwrap_or_default();
+    let KubernetesSecret { name, namespace, .. } = secret;
     let shown = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
-    let key = secret_type.replace("kubernetes.io/", ".");
-    let begins = format!("pull secret {shown}: its {key} is no docker configuration; ");
-    ours.get("error").and_then(Value::as_str).is_some_and(|words| words.starts_with(&begins))
+    let begins = format!("pull secret {shown}: its {} is no docker configuration; ", refusal.key);
+    said.is_some_and(|said| said.starts_with(&begins))
+        && match refusal.source.problem() {
+            DockerConfigProblem::Json(error) => error.go_message(&text.to_bytes()) == theirs,
+            // A wrong `auth` is said at once, a wrong type at the end.
+            DockerConfigProblem::Field(_) => {
+                theirs.starts_with("json: cannot unmarshal ") || is_about_auth(theirs)
+            }
+            DockerConfigProblem::Auth { .. } => is_about_auth(theirs),
+            _ => false,
+        }
+}
+
+fn is_about_auth(words: &str) -> bool {
+    words.starts_with("illegal base64 data at input byte ")
+        || words.starts_with("unable to parse auth field, must be formatted as ")
 }
 
 /// Whether the credentials are the same ones, and in the same order but for those that a source has under keys that are

@@ -8,6 +8,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stderr,
     clippy::print_stdout,
     reason = "a benchmark: it measures the system, and stops at the first surprise"
 )]
@@ -18,10 +19,15 @@ mod hosts;
 mod page;
 mod pairs;
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Parser;
-use page::Row;
+use keyfob_conformance::Oracle;
+use page::{Page, Row};
 
 /// Keyfob and upstream's own code, measured in one run.
 #[derive(Parser)]
@@ -30,11 +36,22 @@ struct Args {
     oracle: PathBuf,
 }
 
-fn main() -> io::Result<()> {
-    let Args { oracle } = Args::parse();
-    let mut rows: Vec<Row> = pairs::measure(&oracle)?;
-    rows.extend(heap::measure(&oracle)?);
-    let table = page::table(&rows);
+fn main() -> ExitCode {
+    match compare(&Args::parse().oracle) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-compare: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(oracle: &Path) -> io::Result<()> {
+    let page = Page::open()?;
+    let judge = Oracle::start(oracle)?.built_from.clone();
+    let mut rows: Vec<Row> = pairs::measure(oracle)?;
+    rows.extend(heap::measure(oracle)?);
+    let table = page::table(&rows, &judge);
     print!("{table}");
-    page::write(&table)
+    page.write(&table)
 }

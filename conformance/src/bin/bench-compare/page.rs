@@ -1,6 +1,6 @@
 //! The table, and where it stands.
 
-use std::{fs, io, path::Path};
+use std::{fs, io};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/benchmarks.md");
 const BEGIN: &str = "<!-- bench-compare -->\n";
@@ -33,9 +33,11 @@ impl Unit {
     }
 }
 
-pub(crate) fn table(rows: &[Row]) -> String {
-    let head = "| what | upstream | Keyfob | ratio | target |\n|---|---:|---:|---:|---|\n";
-    head.to_owned() + &rows.iter().map(Row::line).collect::<String>()
+pub(crate) fn table(rows: &[Row], judge: &str) -> String {
+    let head = format!(
+        "Upstream here: {judge}.\n\n| what | upstream | Keyfob | ratio | target |\n|---|---:|---:|---:|---|\n"
+    );
+    head + &rows.iter().map(Row::line).collect::<String>()
 }
 
 impl Row {
@@ -50,16 +52,28 @@ impl Row {
     }
 }
 
-/// Puts the table in the place of the one before it.
-pub(crate) fn write(table: &str) -> io::Result<()> {
-    let page = fs::read_to_string(PAGE)?;
-    let place = page.split_once(BEGIN).and_then(|(before, rest)| {
-        let (_, after) = rest.split_once(END)?;
-        Some((before, after))
-    });
-    let Some((before, after)) = place else {
-        let page = Path::new(PAGE).display();
-        return Err(io::Error::other(format!("{page} has no {} … {END}", BEGIN.trim_end())));
-    };
-    fs::write(PAGE, format!("{before}{BEGIN}{table}{END}{after}"))
+/// The page with a place for the table in it.
+pub(crate) struct Page {
+    before: String,
+    after: String,
+}
+
+impl Page {
+    pub(crate) fn open() -> io::Result<Self> {
+        let page = fs::read_to_string(PAGE)?;
+        let place = page.split_once(BEGIN).and_then(|(before, rest)| {
+            let (_, after) = rest.split_once(END)?;
+            Some(Self { before: before.to_owned(), after: after.to_owned() })
+        });
+        place.ok_or_else(|| {
+            let begin = BEGIN.trim_end();
+            io::Error::other(format!("{PAGE} has no place for the table: {begin} … {END}"))
+        })
+    }
+
+    /// Puts the table in the place of the one before it.
+    pub(crate) fn write(&self, table: &str) -> io::Result<()> {
+        let Self { before, after } = self;
+        fs::write(PAGE, format!("{before}{BEGIN}{table}{END}{after}"))
+    }
 }
