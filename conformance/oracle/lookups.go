@@ -30,6 +30,10 @@ type scriptedProvider struct {
 	APIVersion           string          `json:"apiVersion"`
 	TokenAttributes      json.RawMessage `json:"tokenAttributes,omitempty"`
 	Args                 []string        `json:"args"`
+	Env                  []struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"env"`
 	// Answers are scripts of the scripted plugin, one for each run.
 	Answers json.RawMessage `json:"answers,omitempty"`
 }
@@ -38,6 +42,13 @@ type lookupsAnswer struct {
 	Lookups []lookup                     `json:"lookups"`
 	Kept    map[string]map[string]string `json:"kept"`
 	Errors  map[string]float64           `json:"errors"`
+	Started map[string]start             `json:"started"`
+}
+
+// start is how a plugin was started the last time: its arguments, and of its environment what is configured.
+type start struct {
+	Args []string `json:"args"`
+	Env  []string `json:"env"`
 }
 
 type lookup struct {
@@ -95,6 +106,7 @@ func lookups(q lookupsQuestion) any {
 		answer.Kept[q.Providers[i].Name] = kept
 	}
 	answer.Errors = errorsOfPlugins()
+	answer.Started = node.started(q.Providers)
 	return answer
 }
 
@@ -112,10 +124,12 @@ func newNode(providers []scriptedProvider) *node {
 	configured := []scriptedProvider{}
 	for _, provider := range providers {
 		script := filepath.Join(folder, provider.Name+".script")
-		turns := map[string]any{"takeTurns": []any{n.requests(provider.Name), provider.Answers}}
-		check(os.WriteFile(script, must(json.Marshal([]any{turns})), 0o600))
+		check(os.WriteFile(script, must(json.Marshal([]any{
+			map[string]any{"record": n.witness(provider.Name)},
+			map[string]any{"takeTurns": []any{n.requests(provider.Name), provider.Answers}},
+		})), 0o600))
 		check(os.Symlink(scriptedPlugin(), filepath.Join(n.plugins, provider.Name)))
-		provider.Args, provider.Answers = []string{script}, nil
+		provider.Args, provider.Answers = append([]string{script}, provider.Args...), nil
 		configured = append(configured, provider)
 	}
 	config := must(json.Marshal(map[string]any{
@@ -125,6 +139,36 @@ func newNode(providers []scriptedProvider) *node {
 	}))
 	check(os.WriteFile(n.config, config, 0o600))
 	return n
+}
+
+func (n *node) witness(provider string) string {
+	return filepath.Join(n.folder, provider+".witness")
+}
+
+func (n *node) started(providers []scriptedProvider) map[string]start {
+	started := map[string]start{}
+	for _, provider := range providers {
+		text, err := os.ReadFile(n.witness(provider.Name))
+		if err != nil {
+			continue
+		}
+		var witness struct{ Args, Env []string }
+		check(json.Unmarshal(text, &witness))
+		this := start{Args: []string{}, Env: []string{}}
+		for _, arg := range witness.Args {
+			this.Args = append(this.Args, strings.ReplaceAll(arg, n.folder, "FOLDER"))
+		}
+		for _, entry := range witness.Env {
+			for _, variable := range provider.Env {
+				if strings.HasPrefix(entry, variable.Name+"=") {
+					this.Env = append(this.Env, entry)
+					break
+				}
+			}
+		}
+		started[provider.Name] = this
+	}
+	return started
 }
 
 func (n *node) requests(provider string) string {

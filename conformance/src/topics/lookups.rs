@@ -34,8 +34,19 @@ struct Provider {
     api_version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token_attributes: Option<Value>,
+    /// Behind the first, which is the plugin's script.
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: Vec<Variable>,
     /// What its plugin does, one after the other, and then from the first again.
     answers: Vec<Script>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Variable {
+    name: String,
+    value: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -114,8 +125,8 @@ fn sequence(stage: &mut Stage, host: &Host, steps: &[Step]) -> Value {
             },
         }
     }
-    let (kept, errors) = (stage.kept(host, start), stage.errors());
-    json!({ "lookups": lookups, "kept": kept, "errors": errors })
+    let (kept, errors, started) = (stage.kept(host, start), stage.errors(), stage.started());
+    json!({ "lookups": lookups, "kept": kept, "errors": errors, "started": started })
 }
 
 fn advance(clock: &ManualClock, by: GoDuration) {

@@ -33,7 +33,7 @@ impl Topic for Matching {
             let image = with_slips(filled_in(pattern.clone()).boxed());
             (Just(pattern), image)
         });
-        prop_oneof![1 => (url(), url()), 6 => related, 1 => (plain(), plain())]
+        prop_oneof![1 => (url(), url()), 6 => related, 1 => (plain(), plain()), 1 => near()]
             .prop_map(|(pattern, image)| Question { pattern, image })
             .boxed()
     }
@@ -90,4 +90,15 @@ pub(super) fn filled_in(pattern: String) -> impl Strategy<Value = String> {
 /// A pattern, or an image, as people write them.
 pub(super) fn plain() -> impl Strategy<Value = String> {
     (one_of(HOSTS), one_of(PATHS)).prop_map(|(host, path)| format!("{host}{path}"))
+}
+
+/// A pattern and an image that have nearly everything in common: a port, a label or a piece of the path may differ.
+fn near() -> impl Strategy<Value = (String, String)> {
+    let name = || one_of("registry.io a.registry.io *.registry.io localhost * 10.0.0.1 *.*.io");
+    let place = || (one_of("   a. *. x.y."), one_of("   : :80 :5000"), one_of("   / /a /a/b /ab"));
+    (name(), place(), place()).prop_map(|(name, pattern, image)| {
+        let [pattern, image] =
+            [pattern, image].map(|(before, port, path)| format!("{before}{name}{port}{path}"));
+        (pattern, image.replace('*', "a"))
+    })
 }

@@ -3,6 +3,7 @@
 //! No registry is asked; a name that parses need not exist.
 //! Upstream: `pkg/util/parsers.ParseImageName`, `applyDefaultImageTag` and `trimImageTagDigest` of the kubelet (1.37),
 //! over `github.com/distribution/reference` v0.6.0.
+//! Differs: behind `invalid reference format` stands which part is wrong.
 //! Differs: a letter that Unicode cased after Go's tables (15.0) counts as upper case, so the refusal's words differ.
 
 mod error;

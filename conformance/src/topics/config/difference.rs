@@ -3,7 +3,8 @@
 use keyfob_api::document::{Document, Value as Tree, folded_name};
 use serde_json::Value;
 
-use super::Question;
+use super::{Config, Entry, Question};
+use crate::Topic as _;
 
 pub(super) fn explain(question: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
     let theirs = upstream.get("error")?.as_str()?;
@@ -12,7 +13,8 @@ pub(super) fn explain(question: &Question, ours: &Value, upstream: &Value) -> Op
         return Some("config-first-kep");
     }
     if has_one_list_of_annotations(said, theirs) {
-        return Some("config-kep-4412");
+        let as_meant = said.is_some() || is_read_as_optional(question, ours);
+        return as_meant.then_some("config-kep-4412");
     }
     let ours = said?;
     // Upstream names one of several keys, at random: it must be able to say what Keyfob says.
@@ -102,6 +104,33 @@ fn has_one_list_of_annotations(ours: Option<&str>, upstream: &str) -> bool {
         // The file is read then, and only another one may be refused.
         None => rest.is_empty() && ours.is_none_or(|ours| !ours.starts_with(file)),
     }
+}
+
+/// Whether a file with KEP-4412's list gives the providers that it gives with today's name for it.
+fn is_read_as_optional(question: &Question, ours: &Value) -> bool {
+    const TODAY: &str = "optionalServiceAccountAnnotationKeys";
+    let mut today = question.clone();
+    for file in &mut today.files {
+        if let Entry::Content(text) = &mut file.entry {
+            if text.contains(TODAY) {
+                // It has both.
+                return true;
+            }
+            *text = text.replace("serviceAccountAnnotationKeys", TODAY);
+        }
+    }
+    let providers = |answer: &Value| {
+        let mut providers = answer.get("providers").cloned().unwrap_or_default();
+        for provider in providers.as_array_mut().into_iter().flatten() {
+            // The KEP knew neither, so what they are is filled in.
+            let tokens = provider.get_mut("tokenAttributes").and_then(Value::as_object_mut);
+            if let Some(tokens) = tokens {
+                tokens.retain(|name, _| name != "cacheType" && name != "requireServiceAccount");
+            }
+        }
+        providers
+    };
+    providers(&Config::ours(&today)) == providers(ours)
 }
 
 /// Whether a file is of a kind that upstream knows the fields of, and finds something wrong in them.

@@ -12,7 +12,7 @@ use proptest::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{super::words::one_of, Provider, Question, Step};
+use super::{super::words::one_of, Provider, Question, Step, Variable};
 
 /// Not in the order of the alphabet, since nothing goes by it.
 const NAMES: [&str; 4] = ["second", "first", "fourth", "third"];
@@ -90,6 +90,8 @@ struct MadeUp {
     default_cache_duration: &'static str,
     version: &'static str,
     require_service_account: Option<bool>,
+    args: Vec<&'static str>,
+    env: Vec<(&'static str, &'static str)>,
     runs: Vec<Run>,
 }
 
@@ -116,21 +118,37 @@ struct MadeUpAnswer {
     keys: Vec<&'static str>,
 }
 
+const ARGS: &str = "get --region=eu * $HOME  -- é \u{1} \"quoted\"";
+/// Some that everybody has.
+const VARIABLES: &str = "A A B HOME PATH  a.b é A=B";
+const VALUES: &str = "1 two  = x=y $HOME é";
+
+impl From<&(&str, &str)> for Variable {
+    fn from((name, value): &(&str, &str)) -> Self {
+        Self { name: (*name).to_owned(), value: (*value).to_owned() }
+    }
+}
+
 fn provider() -> impl Strategy<Value = MadeUp> {
     (
         vec(one_of(PATTERNS), 1..=3),
         one_of("0s 1m 1m 10m 12h"),
         one_of("v1 v1 v1 v1beta1 v1alpha1"),
         option::weighted(0.2, any::<bool>()),
+        (vec(one_of(ARGS), 0..=3), vec((one_of(VARIABLES), one_of(VALUES)), 0..=4)),
         vec(run(), 1..=4),
     )
-        .prop_map(|(match_images, default_cache_duration, version, required, runs)| MadeUp {
-            match_images,
-            default_cache_duration,
-            version,
-            require_service_account: required.filter(|_| version == "v1"),
-            runs,
-        })
+        .prop_map(
+            |(match_images, default_cache_duration, version, required, started, runs)| MadeUp {
+                args: started.0,
+                env: started.1,
+                match_images,
+                default_cache_duration,
+                version,
+                require_service_account: required.filter(|_| version == "v1"),
+                runs,
+            },
+        )
 }
 
 fn run() -> impl Strategy<Value = Run> {
@@ -188,6 +206,8 @@ impl MadeUp {
                     "requireServiceAccount": required,
                 })
             }),
+            args: self.args.iter().copied().map(str::to_owned).collect(),
+            env: self.env.iter().map(Variable::from).collect(),
             answers: self.runs.iter().enumerate().map(script).collect(),
             api_version: version,
         }

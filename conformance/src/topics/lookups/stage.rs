@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::PathBuf, time:
 
 use keyfob_exec::Clock as _;
 use keyfob_host::{Config, Host};
-use keyfob_testkit::{ManualClock, Script, Step, scripted_plugin};
+use keyfob_testkit::{ManualClock, Script, Step, Witness, scripted_plugin};
 use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -13,6 +13,8 @@ use super::{Provider, since};
 
 pub(super) struct Stage {
     pub(super) clock: ManualClock,
+    /// The names of the variables that each provider sets.
+    variables: BTreeMap<String, Vec<String>>,
     folder: TempDir,
     registry: Registry,
     /// How much of the file of a plugin's requests was read.
@@ -23,6 +25,7 @@ impl Stage {
     pub(super) fn new(providers: &[Provider]) -> Self {
         let stage = Self {
             clock: ManualClock::default(),
+            variables: providers.iter().map(variables).collect(),
             folder: tempfile::tempdir().expect("a folder"),
             registry: Registry::default(),
             read: providers.iter().map(|provider| (provider.name.clone(), 0)).collect(),
@@ -94,17 +97,41 @@ impl Stage {
         json!(errors.collect::<BTreeMap<_, _>>())
     }
 
+    /// How the plugins were started the last time: their arguments, and of their environment what is configured.
+    pub(super) fn started(&self) -> Value {
+        let folder = self.folder.path().to_str().expect("it is text");
+        let mut started = BTreeMap::new();
+        for (provider, names) in &self.variables {
+            let Ok(text) = fs::read(self.path(&format!("{provider}.witness"))) else { continue };
+            let Witness { args, env, .. } = serde_json::from_slice(&text).expect("a witness");
+            let args: Vec<String> = args.iter().map(|arg| arg.replace(folder, "FOLDER")).collect();
+            let is_set = |entry: &&String| {
+                names
+                    .iter()
+                    .any(|name| entry.strip_prefix(name).is_some_and(|v| v.starts_with('=')))
+            };
+            let env: Vec<&String> = env.iter().filter(is_set).collect();
+            started.insert(provider, json!({ "args": args, "env": env }));
+        }
+        json!(started)
+    }
+
     /// Puts the plugin in its place; gives what the configuration says of it.
     fn install(&self, provider: &Provider) -> Value {
         let Provider { name, answers, .. } = provider;
         let script = self.path(&format!("{name}.script"));
-        let turns = Step::TakeTurns(self.path(&format!("{name}.requests")), answers.clone());
-        fs::write(&script, Script::new([turns]).to_arg()).expect("a new file");
+        let steps = [
+            Step::Record(self.path(&format!("{name}.witness"))),
+            Step::TakeTurns(self.path(&format!("{name}.requests")), answers.clone()),
+        ];
+        fs::write(&script, Script::new(steps).to_arg()).expect("a new file");
         symlink(scripted_plugin(), self.path("plugins").join(name)).expect("a new link");
         let mut configured = json!(provider);
         if let Some(fields) = configured.as_object_mut() {
             fields.remove("answers");
-            fields.insert("args".to_owned(), json!([script]));
+            let script = script.to_str().expect("it is text").to_owned();
+            let args: Vec<String> = [script].into_iter().chain(provider.args.clone()).collect();
+            fields.insert("args".to_owned(), json!(args));
         }
         configured
     }
@@ -112,4 +139,9 @@ impl Stage {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+fn variables(provider: &Provider) -> (String, Vec<String>) {
+    let names = provider.env.iter().map(|variable| variable.name.clone());
+    (provider.name.clone(), names.collect())
 }
