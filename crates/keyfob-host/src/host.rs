@@ -21,8 +21,9 @@ use crate::{
     Answer, CacheKey, Chain, Config, Credential, DockerConfigFileError, FeatureGates, Logins,
     NodeDockerConfig, ProviderOutcome, ProviderReport, Pull, Source,
     cache::CacheKeys,
+    flight::Ticket,
     index::PatternIndex,
-    provider::{Provider, Step, Surroundings},
+    provider::{Flown, Provider, Step, Surroundings},
     select,
 };
 
@@ -54,13 +55,11 @@ impl Host {
     /// Dropping the future leaves the runs to those who still wait, and their answers to the cache. Plugins run on the
     /// runtime that was [given](HostBuilder::runtime), or else on that of whoever asks first: it must go on being driven.
     pub async fn credentials(&self, pull: &Pull) -> Answer {
-        let mut reports = Vec::new();
-        for (provider, step) in self.begin(pull) {
-            let outcome = match step {
-                Step::Done(outcome) => outcome,
-                Step::Waiting(waiting, ticket) => waiting.wait(ticket, pull.image()).await,
-            };
-            reports.push(ProviderReport { provider, outcome });
+        let (mut reports, waiting) = self.begin(pull);
+        for Waiting { place, provider, ticket } in waiting {
+            let name = provider.name.clone();
+            let outcome = provider.wait(ticket, pull.image()).await;
+            reports.insert(place, ProviderReport { provider: name, outcome });
         }
         let (node, docker_config_error) = self.node_docker_config();
         let find = |sources: &[Arc<Logins>]| select(pull.image(), pull.target(), sources);
@@ -138,30 +137,45 @@ impl Host {
         }
     }
 
-    /// What every provider whose patterns match can say at once. Runs that are needed have begun.
-    fn begin(&self, pull: &Pull) -> Vec<(Arc<str>, Step)> {
+    /// What the providers whose patterns match can say at once, and those that must be waited for: their runs have begun.
+    fn begin(&self, pull: &Pull) -> (Vec<ProviderReport>, Vec<Waiting>) {
+        let (mut reports, mut waiting) = (Vec::new(), Vec::new());
         let snapshot = self.current.load();
-        let Some(target) = pull.target() else { return Vec::new() };
-        let matching = snapshot.index.providers(target);
+        let matching = pull.target().map(|target| snapshot.index.providers(target));
+        let matching = matching.unwrap_or_default();
         if matching.is_empty() {
-            return Vec::new();
+            return (reports, waiting);
         }
         let keys = CacheKeys::new(pull.image(), &[]);
         let now = self.around.clock.now();
         let providers = matching.into_iter().filter_map(|at| snapshot.providers.get(at));
-        providers
-            .map(|provider| {
-                let step = match &keys {
-                    Ok(keys) => provider.ask(pull.image(), keys, now),
-                    Err(error) => {
-                        let error = provider.failed(pull.image(), (*error).into());
-                        Step::Done(ProviderOutcome::Failed(error))
-                    }
-                };
-                (provider.name.clone(), step)
-            })
-            .collect()
+        for (place, provider) in providers.enumerate() {
+            let step = match &keys {
+                Ok(keys) => provider.ask(pull.image(), keys, now),
+                Err(error) => {
+                    let error = provider.failed(pull.image(), (*error).into());
+                    Step::Done(ProviderOutcome::Failed(error))
+                }
+            };
+            match step {
+                Step::Done(outcome) => {
+                    reports.push(ProviderReport { provider: provider.name.clone(), outcome });
+                }
+                Step::Waiting(ticket) => {
+                    waiting.push(Waiting { place, provider: provider.clone(), ticket });
+                }
+            }
+        }
+        (reports, waiting)
     }
+}
+
+/// A provider that cannot say at once what it will.
+struct Waiting {
+    /// Where its report stands among all.
+    place: usize,
+    provider: Arc<Provider>,
+    ticket: Ticket<Flown>,
 }
 
 /// An answer in a cache.

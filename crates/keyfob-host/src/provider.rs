@@ -77,7 +77,7 @@ pub(crate) struct Fetched {
 /// How far a question got without waiting.
 pub(crate) enum Step {
     Done(ProviderOutcome),
-    Waiting(Arc<Provider>, Ticket<Flown>),
+    Waiting(Ticket<Flown>),
 }
 
 impl Provider {
@@ -118,7 +118,7 @@ impl Provider {
         if let Some(pilot) = pilot {
             self.take_off(pilot, image, keys, now);
         }
-        Step::Waiting(self.clone(), ticket)
+        Step::Waiting(ticket)
     }
 
     /// Waits for a run. One that was lost with the runtime of whoever asked first is started again, once.
@@ -136,7 +136,7 @@ impl Provider {
         };
         match again {
             Step::Done(outcome) => outcome,
-            Step::Waiting(_, ticket) => match ticket.redeem().await {
+            Step::Waiting(ticket) => match ticket.redeem().await {
                 Some(flown) => flown.into(),
                 None => ProviderOutcome::Failed(Arc::new(CallError::Lost)),
             },
