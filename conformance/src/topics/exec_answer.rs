@@ -34,10 +34,10 @@ enum Encoding {
 
 /// What stands here for certificates and keys, by their words. The oracle makes real ones; Keyfob does not look inside.
 const PAIRS: [(&str, &str); 4] = [
-    ("CERT_A", "certificate A\n"),
-    ("KEY_A", "key A\n"),
-    ("CERT_B", "certificate B\n"),
-    ("KEY_B", "key B\n"),
+    ("CERT_A", "-----BEGIN CERTIFICATE A-----\n"),
+    ("KEY_A", "-----BEGIN KEY A-----\n"),
+    ("CERT_B", "-----BEGIN CERTIFICATE B-----\n"),
+    ("KEY_B", "-----BEGIN KEY B-----\n"),
 ];
 
 impl Topic for ExecAnswer {

@@ -29,12 +29,21 @@ pub(super) fn explain(question: &Question, ours: &Value, upstream: &Value) -> Op
         Some("config-other-kind")
     } else if is_binary(question, ours, theirs) {
         Some("config-binary")
+    } else if with_replacements(theirs) == ours {
+        Some("yaml-binary-that-is-no-text")
     } else {
         None
     }
 }
 
 const REDACTED: &str = "[redacted]";
+
+/// A text with U+FFFD in the place of each byte that Go spells out.
+fn with_replacements(text: &str) -> String {
+    let mut pieces = text.split("\\x");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |text, piece| text + "\u{fffd}" + piece.get(2..).unwrap_or_default())
+}
 
 /// Whether ours is upstream's text but for what may hold secrets: a whole file, or a value of one.
 fn is_concealed(question: &Question, ours: &str, upstream: &str) -> bool {
@@ -112,10 +121,6 @@ fn is_read_as_optional(question: &Question, ours: &Value) -> bool {
     let mut today = question.clone();
     for file in &mut today.files {
         if let Entry::Content(text) = &mut file.entry {
-            if text.contains(TODAY) {
-                // It has both.
-                return true;
-            }
             *text = text.replace("serviceAccountAnnotationKeys", TODAY);
         }
     }
@@ -130,7 +135,9 @@ fn is_read_as_optional(question: &Question, ours: &Value) -> bool {
         }
         providers
     };
-    providers(&Config::ours(&today)) == providers(ours)
+    let today = Config::ours(&today);
+    let has_both = today.get("error").is_some_and(|error| error.to_string().contains(TODAY));
+    has_both || providers(&today) == providers(ours)
 }
 
 /// Whether a file is of a kind that upstream knows the fields of, and finds something wrong in them.

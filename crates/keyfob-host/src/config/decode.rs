@@ -246,24 +246,20 @@ fn not_ours(
     Fault::new(ReadProblem::Kind, go, error)
 }
 
-/// No other kind has `providers`, and every kind has its kind and version once. What else it has is not known here.
+/// No other kind has `providers`. What else it has is not known here.
 fn refuse_fields_of_another_kind(
     file: &Arc<str>,
     document: &Document,
     why: &NotOurs,
 ) -> Result<(), Fault> {
-    const META: [&str; 2] = ["kind", "apiVersion"];
     let (NotOurs::OtherKind(_), Value::Map(_)) = (why, &document.root.value) else {
         return Ok(());
     };
     let reading = Reading::default();
-    let read = reading.root(&document.root).object(&META, |_, _| Ok(()));
+    let read = reading.root(&document.root).object(&[], |_, _| Ok(()));
     read.map_err(|error| unforeseen(file, &error))?;
     let mut issues = reading.into_issues();
-    issues.retain(|issue| {
-        let name = issue.path.to_string();
-        META.contains(&name.as_str()) || name.eq_ignore_ascii_case("providers")
-    });
+    issues.retain(|issue| issue.path.to_string().eq_ignore_ascii_case("providers"));
     refuse_issues(file, document, Version::V1, &issues)
 }
 
