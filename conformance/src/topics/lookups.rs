@@ -81,6 +81,13 @@ impl Topic for Lookups {
             None => (&upstream["kept"], &ours["kept"]),
         };
         let before = lookups.get(..at.unwrap_or(lookups.len()))?;
+        if let (Some(at), true) = (at, many == few) {
+            // Something wider was still kept, which upstream finds only if there is nothing narrower.
+            let mut providers = question.providers.iter().map(|provider| provider.name.as_str());
+            let forgotten = providers.any(|provider| question.was_set_back_for(provider, before));
+            let as_many_failed = ours["lookups"][at]["failed"] == lookups[at]["failed"];
+            return (forgotten && as_many_failed).then_some("clock-set-back");
+        }
         let mut differ = providers_with_more(many, few)?;
         let forgotten = differ.all(|provider| question.was_set_back_for(provider, before));
         forgotten.then_some("clock-set-back")
