@@ -19,8 +19,7 @@ type configQuestion struct {
 // configFile is something in the directory: a file unless another field says what it is.
 type configFile struct {
 	Name      string `json:"name"`
-	Content   string `json:"content"`
-	Base64    []byte `json:"base64"`
+	Content   text   `json:"content"`
 	Link      string `json:"link"`
 	Directory bool   `json:"directory"`
 }
@@ -102,10 +101,8 @@ func (f configFile) write(path string) error {
 		return os.Mkdir(path, 0o700)
 	case f.Link != "":
 		return os.Symlink(f.Link, path)
-	case f.Base64 != nil:
-		return os.WriteFile(path, f.Base64, 0o600)
 	default:
-		return os.WriteFile(path, []byte(f.Content), 0o600)
+		return os.WriteFile(path, f.Content, 0o600)
 	}
 }
 

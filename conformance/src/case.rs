@@ -66,19 +66,14 @@ impl Case {
         (topic.unwrap_or_else(|| panic!("{file}: there is no topic {name}")), question)
     }
 
-    /// Whether Keyfob gives the answer that it should.
-    pub fn check_ours(&self) -> Result<(), String> {
+    /// Whether Keyfob gives the answer that it should; and how many facts of upstream's it cannot say yet.
+    pub fn check_ours(&self) -> Result<usize, String> {
         let (topic, question) = self.question();
         let ours = (topic.ours)(question);
-        let upstream = (topic.comparable)(&ours, &self.answer);
-        self.same("Keyfob", &ours, self.ours.as_ref().unwrap_or(&upstream))
-    }
-
-    /// How many facts of the answer Keyfob cannot say yet: see [`Topic::comparable`](crate::Topic::comparable).
-    pub fn waiting(&self) -> usize {
-        let (topic, question) = self.question();
-        let ours = (topic.ours)(question);
-        waiting(&self.answer, &(topic.comparable)(&ours, &self.answer))
+        let comparable = (topic.comparable)(&ours, &self.answer);
+        let upstream = comparable.as_ref().unwrap_or(&self.answer);
+        self.same("Keyfob", &ours, self.ours.as_ref().unwrap_or(upstream))?;
+        Ok(waiting(&self.answer, comparable.as_ref()))
     }
 
     /// Whether upstream's code gives the answer that the file says, or one of them.

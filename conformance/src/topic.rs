@@ -23,10 +23,10 @@ pub trait Topic {
     /// Keyfob's answer.
     fn ours(question: &Self::Question) -> Value;
 
-    /// What of upstream's answer Keyfob can say today: all of it, unless a part of Keyfob is still to be written.
-    fn comparable(ours: &Value, upstream: &Value) -> Value {
-        let _ = ours;
-        upstream.clone()
+    /// What of upstream's answer Keyfob can say today, if a part of Keyfob is still to be written; otherwise all of it.
+    fn comparable(ours: &Value, upstream: &Value) -> Option<Value> {
+        let _ = (ours, upstream);
+        None
     }
 
     /// The row of `DIFFERENCES.md` by which two answers that are not the same are both right.
@@ -53,7 +53,7 @@ pub struct AnyTopic {
     /// [`Topic::ours`], given what stands in the question's one field.
     pub ours: fn(&Value) -> Value,
     /// [`Topic::comparable`].
-    pub comparable: fn(&Value, &Value) -> Value,
+    pub comparable: fn(&Value, &Value) -> Option<Value>,
     /// [`Topic::difference`], given what stands in the question's one field.
     pub difference: fn(&Value, &Value, &Value) -> Option<&'static str>,
     /// Examines the topic with [`Topic::QUESTIONS`] questions times a factor.
@@ -75,8 +75,8 @@ impl AnyTopic {
 }
 
 /// How many facts of an answer are not in what can be compared: they wait for a part of Keyfob.
-pub(crate) fn waiting(upstream: &Value, comparable: &Value) -> usize {
-    facts(upstream).saturating_sub(facts(comparable))
+pub(crate) fn waiting(upstream: &Value, comparable: Option<&Value>) -> usize {
+    comparable.map_or(0, |comparable| facts(upstream).saturating_sub(facts(comparable)))
 }
 
 fn facts(answer: &Value) -> usize {

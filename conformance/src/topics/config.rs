@@ -12,7 +12,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use keyfob_host::{
     Config as Read, EnvVar, FeatureGates, Protocol, ProviderConfig, TokenAttributes,
 };
@@ -20,6 +19,7 @@ use proptest::{prelude::Strategy as _, strategy::BoxedStrategy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::texts::Text;
 use crate::Topic;
 
 pub(crate) struct Config;
@@ -43,9 +43,7 @@ struct File {
 #[serde(rename_all = "lowercase")]
 enum Entry {
     /// A file.
-    Content(String),
-    /// A file of bytes that are no text.
-    Base64(String),
+    Content(Text),
     /// A link to this path.
     Link(String),
     Directory(bool),
@@ -107,8 +105,7 @@ impl File {
     fn write(&self, directory: &Path) {
         let path = directory.join(&self.name);
         match &self.entry {
-            Entry::Content(text) => fs::write(path, text),
-            Entry::Base64(_) => fs::write(path, self.bytes()),
+            Entry::Content(text) => fs::write(path, text.to_bytes()),
             Entry::Link(target) => symlink(target, path),
             Entry::Directory(_) => fs::create_dir(path),
         }
@@ -118,8 +115,7 @@ impl File {
     /// What is in it, if it is a file.
     fn bytes(&self) -> Vec<u8> {
         match &self.entry {
-            Entry::Content(text) => text.clone().into_bytes(),
-            Entry::Base64(text) => STANDARD.decode(text).unwrap(),
+            Entry::Content(text) => text.to_bytes(),
             Entry::Link(_) | Entry::Directory(_) => Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keyfob_api::MatchPattern;
+use keyfob_api::{MatchPattern, ProviderVersion};
 use keyfob_host::{
     Config, Host, HostOptions, MissingPlugins, ProviderConfig, ProviderReport, Pull,
 };
@@ -55,13 +55,8 @@ impl Topic for Providers {
     }
 
     fn ours(question: &Question) -> Value {
-        let providers = question.providers.iter().enumerate().map(|(n, patterns)| ProviderConfig {
-            name: n.to_string(),
-            match_images: patterns.clone(),
-            default_cache_duration: "1m".parse().ok(),
-            api_version: "credentialprovider.kubelet.k8s.io/v1".into(),
-            ..ProviderConfig::default()
-        });
+        let providers = question.providers.iter().enumerate();
+        let providers = providers.map(|(n, patterns)| provider(&n.to_string(), patterns.clone()));
         let mut options = HostOptions::default();
         options.missing_plugins = MissingPlugins::FailWhenAsked;
         let host = Host::builder(Config::new(providers), Path::new("/")).options(options);
@@ -82,5 +77,16 @@ impl Topic for Providers {
             1 => "ask one",
             _ => "ask several",
         }
+    }
+}
+
+/// A provider for these patterns, of today's version.
+pub(super) fn provider(name: &str, match_images: Vec<String>) -> ProviderConfig {
+    ProviderConfig {
+        name: name.to_owned(),
+        match_images,
+        default_cache_duration: "1m".parse().ok(),
+        api_version: ProviderVersion::V1.api_version().to_owned(),
+        ..ProviderConfig::default()
     }
 }

@@ -3,7 +3,7 @@
 use keyfob_api::document::{Document, Value as Tree, folded_name};
 use serde_json::Value;
 
-use super::{Config, Entry, Question};
+use super::{super::texts::Text, Config, Entry, Question};
 use crate::Topic as _;
 
 pub(super) fn explain(question: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
@@ -120,7 +120,7 @@ fn is_read_as_optional(question: &Question, ours: &Value) -> bool {
     const TODAY: &str = "optionalServiceAccountAnnotationKeys";
     let mut today = question.clone();
     for file in &mut today.files {
-        if let Entry::Content(text) = &mut file.entry {
+        if let Entry::Content(Text::Plain(text)) = &mut file.entry {
             *text = text.replace("serviceAccountAnnotationKeys", TODAY);
         }
     }

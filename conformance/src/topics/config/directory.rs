@@ -1,6 +1,5 @@
 //! Files and directories of them, now and then damaged.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::{
     collection::vec,
     option::weighted,
@@ -96,10 +95,7 @@ fn content() -> impl Strategy<Value = Entry> {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len() + 1));
         }
-        match String::from_utf8(bytes) {
-            Ok(text) => Entry::Content(text),
-            Err(error) => Entry::Base64(STANDARD.encode(error.as_bytes())),
-        }
+        Entry::Content(bytes.into())
     })
 }
 

@@ -7,7 +7,7 @@ use keyfob_host::{Config, Host, NodeDockerConfig, ProviderConfig};
 use keyfob_testkit::{FakeRunner, MapEnvironment};
 use serde_json::json;
 
-use super::{NodeConfig, Question};
+use super::{super::providers::provider, NodeConfig, Question};
 
 const VERSION: &str = "credentialprovider.kubelet.k8s.io/v1";
 
@@ -33,13 +33,7 @@ pub(super) fn host(question: &Question, repository: &str, folder: &Path) -> Host
 
 fn install(plugins: &Path, name: &str, pattern: &str) -> ProviderConfig {
     symlink("/bin/true", plugins.join(name)).expect("a new link");
-    ProviderConfig {
-        name: name.to_owned(),
-        match_images: vec![pattern.to_owned()],
-        default_cache_duration: "1m".parse().ok(),
-        api_version: VERSION.to_owned(),
-        ..ProviderConfig::default()
-    }
+    provider(name, vec![pattern.to_owned()])
 }
 
 /// What a plugin prints, in the order of the entries.

@@ -214,6 +214,7 @@ mod tests {
             assert_eq!(error.go_message(text), format!("yaml: {want}"), "{text:x?}");
         }
     }
+
     #[test]
     fn half_a_character_at_the_end_of_a_piece_belongs_to_the_next() {
         let refused = |before: usize| {
