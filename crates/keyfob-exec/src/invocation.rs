@@ -16,7 +16,9 @@ pub struct Invocation {
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) stdin: Stdin,
+    pub(crate) stdout: Stdout,
     pub(crate) stderr: Stderr,
+    pub(crate) watch: Option<Arc<dyn Watch>>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) limits: Limits,
     pub(crate) secrets: Vec<Secret<String>>,
@@ -30,7 +32,9 @@ impl Invocation {
             args: Vec::new(),
             env: Vec::new(),
             stdin: Stdin::Null,
+            stdout: Stdout::Read,
             stderr: Stderr::Tail,
+            watch: None,
             deadline: None,
             limits: Limits::default(),
             secrets: Vec::new(),
@@ -58,10 +62,24 @@ impl Invocation {
         self
     }
 
+    /// Who reads what it prints.
+    #[must_use]
+    pub fn stdout(mut self, stdout: Stdout) -> Self {
+        self.stdout = stdout;
+        self
+    }
+
     /// Where its messages go.
     #[must_use]
     pub fn stderr(mut self, stderr: Stderr) -> Self {
         self.stderr = stderr;
+        self
+    }
+
+    /// Who sees more of the run than its outcome tells.
+    #[must_use]
+    pub fn watch(mut self, watch: Arc<dyn Watch>) -> Self {
+        self.watch = Some(watch);
         self
     }
 
@@ -149,6 +167,26 @@ impl Stdin {
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
         Self::Bytes(Secret::new(bytes.into()))
     }
+}
+
+/// Who reads what a program prints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stdout {
+    /// We do, up to the limit.
+    #[default]
+    Read,
+    /// Nobody: the other end is closed already, as when the host has given up, and whoever writes is killed by `SIGPIPE`.
+    Closed,
+}
+
+/// Sees of a run what its outcome does not tell: for whoever judges programs. Nothing here may wait.
+pub trait Watch: Send + Sync + fmt::Debug {
+    /// A piece of stderr as it came, with whatever secrets are in it. Not called with [`Stderr::Inherit`].
+    fn stderr(&self, piece: &[u8]);
+
+    /// The program has exited, and something that it started still holds its stdout or stderr; the group is killed now.
+    fn held(&self);
 }
 
 /// Where a program's messages go.

@@ -26,6 +26,7 @@
 //!
 //! Linux only: it stands on `posix_spawn` and process file descriptors.
 
+mod bounded_file;
 mod clock;
 mod environment;
 mod invocation;
@@ -38,9 +39,10 @@ mod runner;
 mod terminal;
 mod trust;
 
+pub use bounded_file::read_bounded;
 pub use clock::{Clock, SystemClock};
 pub use environment::{Environment, SystemEnvironment, overlay};
-pub use invocation::{Invocation, Limits, Stderr, Stdin};
+pub use invocation::{Invocation, Limits, Stderr, Stdin, Stdout, Watch};
 pub use outcome::{Finished, RunError, Status, StderrTail};
 pub use program::{LookupError, NotRunnable, Program};
 pub use redact::{REDACTED, Redactor, speaks_of_a_secret};

@@ -1,6 +1,9 @@
 //! The pipes to and from a process: bounded, and wiped behind us.
 
-use std::{fs::File, io, io::Write as _, os::fd::OwnedFd, sync::Arc};
+use std::{
+    fs::File, io, io::Write as _, net::Shutdown, os::fd::OwnedFd, os::unix::net::UnixStream,
+    sync::Arc,
+};
 
 use keyfob_api::Secret;
 use rustix::{
@@ -10,16 +13,25 @@ use rustix::{
 use tokio::net::unix::pipe;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::{Redactor, printable};
+use crate::{Redactor, Watch, printable};
 
 /// A pipe that no child inherits by accident. Both ends lie above the standard descriptors, which the spawn overwrites.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let above_standard = |fd: OwnedFd| -> io::Result<OwnedFd> {
-        let low = std::os::fd::AsRawFd::as_raw_fd(&fd) < 3;
-        Ok(if low { fcntl_dupfd_cloexec(&fd, 3)? } else { fd })
-    };
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     Ok((above_standard(reader)?, above_standard(writer)?))
+}
+
+/// A way out that leads nowhere. It is a socket: a child that another thread is just starting may hold a copy of a pipe's
+/// other end for a moment, and then somebody would listen.
+pub(crate) fn broken() -> io::Result<OwnedFd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.shutdown(Shutdown::Both)?;
+    above_standard(theirs.into())
+}
+
+fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
+    let low = std::os::fd::AsRawFd::as_raw_fd(&fd) < 3;
+    Ok(if low { fcntl_dupfd_cloexec(&fd, 3)? } else { fd })
 }
 
 /// Bytes on their way to a process.
@@ -138,11 +150,17 @@ pub(crate) struct Messages<'a> {
     keep: usize,
     beheaded: bool,
     forward: Option<Forward<'a>>,
+    watch: Option<Arc<dyn Watch>>,
 }
 
 impl<'a> Messages<'a> {
     pub(crate) fn new(keep: usize, forward: Option<Forward<'a>>) -> Self {
-        Self { tail: Vec::new(), keep, beheaded: false, forward }
+        Self { tail: Vec::new(), keep, beheaded: false, forward, watch: None }
+    }
+
+    pub(crate) fn watched_by(mut self, watch: Option<Arc<dyn Watch>>) -> Self {
+        self.watch = watch;
+        self
     }
 
     /// The end, and whether more stood before it.
@@ -156,6 +174,9 @@ impl Sink for Messages<'_> {
     fn accept(&mut self, bytes: &[u8]) -> Result<(), ReadError> {
         if let Some(forward) = &mut self.forward {
             forward.accept(bytes);
+        }
+        if let Some(watch) = &self.watch {
+            watch.stderr(bytes);
         }
         self.tail.extend_from_slice(bytes);
         // Cutting only when twice the length has gathered moves each byte once, not once a chunk.

@@ -48,7 +48,8 @@ impl Redactor {
     }
 
     /// One that knows also what was printed on stdout.
-    pub(crate) fn knowing(&self, stdout: &[u8]) -> Self {
+    #[must_use]
+    pub fn knowing(&self, stdout: &[u8]) -> Self {
         const MOST: usize = 1_000;
         let printed = printed_in(&String::from_utf8_lossy(stdout));
         let printed = distinct(printed.iter().flat_map(|text| pieces(text.expose())));

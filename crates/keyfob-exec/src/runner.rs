@@ -19,8 +19,8 @@ use tokio::time::sleep;
 
 use crate::{
     Environment, Finished, Invocation, NotRunnable, Redactor, RunError, Status, Stderr, StderrTail,
-    Stdin, overlay,
-    pipes::{Answer, Feed, Forward, Messages, ReadError, pipe, read},
+    Stdin, Stdout, overlay,
+    pipes::{Answer, Feed, Forward, Messages, ReadError, Sink, broken, pipe, read},
     process::{Child, Standard, system_error},
     redact::secret_of,
 };
@@ -124,7 +124,7 @@ impl ProcessRunner {
 struct Process {
     child: Child,
     feed: Option<Feed>,
-    stdout: OwnedFd,
+    stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
 }
 
@@ -139,7 +139,11 @@ impl Process {
     fn start(invocation: &Invocation, env: Vec<OsString>) -> Result<Self, RunError> {
         let system = |source| system_error(invocation.program(), "opening its pipes", source);
         let (stdin, feed) = open_stdin(&invocation.stdin).map_err(system)?;
-        let (stdout, child_stdout) = pipe().map_err(system)?;
+        let (stdout, child_stdout) = match invocation.stdout {
+            Stdout::Read => pipe().map(|(ours, theirs)| (Some(ours), theirs)),
+            Stdout::Closed => broken().map(|theirs| (None, theirs)),
+        }
+        .map_err(system)?;
         let (stderr, child_stderr) = match &invocation.stderr {
             Stderr::Inherit => (None, None),
             Stderr::Tail | Stderr::Forward(_) => {
@@ -191,7 +195,12 @@ impl Process {
                     Err(ReadError::Io(error)) => return Err(error),
                 },
                 // Something the plugin started holds its pipes. The plugin has said all it will ever say.
-                () = sleep(invocation.limits.drain) => child.kill(),
+                () = sleep(invocation.limits.drain) => {
+                    if let Some(watch) = &invocation.watch {
+                        watch.held();
+                    }
+                    child.kill();
+                }
             }
         }
         child.reap().map(End::Exited)
@@ -211,18 +220,19 @@ fn open_stdin(stdin: &Stdin) -> io::Result<(Option<OwnedFd>, Option<Feed>)> {
 }
 
 async fn read_both(
-    stdout: OwnedFd,
+    stdout: Option<OwnedFd>,
     answer: &mut Answer,
     stderr: Option<OwnedFd>,
     messages: &mut Messages<'_>,
 ) -> Result<(), ReadError> {
-    let stderr = async {
-        match stderr {
-            Some(pipe) => read(pipe, messages).await,
-            None => Ok(()),
-        }
-    };
-    tokio::try_join!(read(stdout, answer), stderr).map(|_| ())
+    tokio::try_join!(read_if_any(stdout, answer), read_if_any(stderr, messages)).map(|_| ())
+}
+
+async fn read_if_any(pipe: Option<OwnedFd>, sink: &mut impl Sink) -> Result<(), ReadError> {
+    match pipe {
+        Some(pipe) => read(pipe, sink).await,
+        None => Ok(()),
+    }
 }
 
 async fn feed_all(feed: Option<Feed>) -> io::Result<()> {
@@ -247,7 +257,8 @@ fn messages<'a>(invocation: &Invocation, redactor: &'a Redactor) -> Messages<'a>
         Stderr::Forward(to) => Some(Forward::new(Arc::clone(to), redactor)),
         Stderr::Tail | Stderr::Inherit => None,
     };
-    Messages::new(invocation.limits.stderr.saturating_add(redactor.longest()), forward)
+    let keep = invocation.limits.stderr.saturating_add(redactor.longest());
+    Messages::new(keep, forward).watched_by(invocation.watch.clone())
 }
 
 /// What the error may show: without the secrets handed over, and without what the plugin printed on stdout.

@@ -27,7 +27,6 @@
 
 mod aging;
 mod answer;
-mod bounded_file;
 mod cache;
 mod chain;
 mod config;

@@ -12,10 +12,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_exec::{Clock, Environment};
+use keyfob_exec::{Clock, Environment, read_bounded};
 use thiserror::Error;
 
-use crate::{DockerConfig, DockerConfigError, Logins, Source, bounded_file};
+use crate::{DockerConfig, DockerConfigError, Logins, Source};
 
 /// The logins in the node's docker configuration, read anew every five minutes.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ fn read_file(
     path: &Path,
     read: fn(&[u8]) -> Result<DockerConfig, DockerConfigError>,
 ) -> Result<Logins, DockerConfigFileError> {
-    let bytes = bounded_file::read(path, MAX_LENGTH)
+    let bytes = read_bounded(path, MAX_LENGTH)
         .map_err(|error| DockerConfigFileError::Unreadable(path.into(), error))?;
     let is_legacy = path.file_name() == Some(OsStr::new(DOCKERCFG));
     let read = if is_legacy { DockerConfig::read_legacy } else { read };

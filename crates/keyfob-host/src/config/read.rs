@@ -11,6 +11,7 @@ use std::{
 };
 
 use keyfob_api::{Quoted, Secret};
+use keyfob_exec::read_bounded;
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     go_files::{self, PathError, quoted},
     read_error::ReadError,
 };
-use crate::{bounded_file, hexadecimal::hexadecimal};
+use crate::hexadecimal::hexadecimal;
 
 /// More than any configuration needs, and not enough to fill the memory.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -160,7 +161,7 @@ fn contents(path: &Path) -> Result<Secret<Vec<u8>>, ReadError> {
         let error = io::Error::from(io::ErrorKind::IsADirectory);
         return Err(unreadable(path, "read", error));
     }
-    bounded_file::read(path, LARGEST_FILE).map_err(|error| match error.kind() {
+    read_bounded(path, LARGEST_FILE).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => ReadError::of_file(
             path,
             format!("unable to read file {}: not a regular file", quoted(path)),

@@ -11,7 +11,7 @@ use keyfob_api::Secret;
 use rustix::fs::OFlags;
 
 /// Reads a whole file of at most `limit` bytes. Neither a FIFO nor a device can make it wait.
-pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Secret<Vec<u8>>> {
+pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Secret<Vec<u8>>> {
     // Opening a device may do something, so it is looked at before; and again after, since it may have been replaced.
     check(&fs::metadata(path)?, limit)?;
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
@@ -51,15 +51,15 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("fair"), [b'x'; 100]).unwrap();
         mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let reason = |name: &str, limit| read(&at(name), limit).unwrap_err().to_string();
+        let reason = |name: &str, limit| read_bounded(&at(name), limit).unwrap_err().to_string();
 
-        assert_eq!(read(&at("fair"), 100).unwrap().expose().len(), 100);
+        assert_eq!(read_bounded(&at("fair"), 100).unwrap().expose().len(), 100);
         assert_eq!(reason("fair", 99), "it is larger than 0 MiB");
         assert_eq!(reason("fifo", 99), "it is no regular file");
         assert_eq!(reason("", 99), "it is no regular file");
-        assert_eq!(read(&at("none"), 99).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read_bounded(&at("none"), 99).unwrap_err().kind(), io::ErrorKind::NotFound);
         // Files of the kernel say that they are empty and are not.
-        let endless = read(Path::new("/proc/self/smaps"), 1).unwrap_err();
+        let endless = read_bounded(Path::new("/proc/self/smaps"), 1).unwrap_err();
         assert_eq!(endless.kind(), io::ErrorKind::FileTooLarge);
     }
 }
