@@ -2,10 +2,15 @@
 //!
 //! - [`ManualClock`], [`MapEnvironment`], [`FakeRunner`]: the world, by hand.
 //! - [`Script`] and [`scripted_plugin`]: a real process that does what it is told, however bad.
+//! - `Internet`: every other host, with certificates.
 //! - [`LogCapture`] and [`LeakCheck`]: every harness ends by showing that no secret of the case got out.
 
+#[cfg(feature = "internet")]
+mod authority;
 mod clock;
 mod environment;
+#[cfg(feature = "internet")]
+mod internet;
 mod leaks;
 mod logs;
 mod plugin;
@@ -14,9 +19,11 @@ mod script;
 
 pub use clock::ManualClock;
 pub use environment::MapEnvironment;
+#[cfg(feature = "internet")]
+pub use internet::{Internet, Request, Response};
 pub use leaks::LeakCheck;
 pub use logs::LogCapture;
-pub use plugin::scripted_plugin;
+pub use plugin::{example, scripted_plugin};
 pub use runner::FakeRunner;
 pub use script::{Script, Step, Witness};
 

@@ -6,16 +6,23 @@ use std::{path::PathBuf, sync::OnceLock};
 /// the workspace was built that is a look at time stamps.
 pub fn scripted_plugin() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build).clone()
+    BUILT.get_or_init(|| build(&["--bin", "scripted-plugin"]).join("scripted-plugin")).clone()
 }
 
+/// The path of an example, built likewise: a single test does not bring them.
+pub fn example(name: &str) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build(&["--examples"]).join("examples")).join(name)
+}
+
+/// Builds these, and says where they lie.
 #[expect(
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::panic,
     reason = "asks cargo, on behalf of tests"
 )]
-fn build() -> PathBuf {
+fn build(what: &[&str]) -> PathBuf {
     let program = std::env::current_exe().expect("a program has a path");
     // TARGET/PROFILE/deps for a test, TARGET/PROFILE for a program.
     let folder = program.parent().expect("TARGET/PROFILE");
@@ -29,22 +36,16 @@ fn build() -> PathBuf {
     };
     let built =
         std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args([
-                "build",
-                "--quiet",
-                "--locked",
-                "--bin",
-                "scripted-plugin",
-                "--profile",
-                profile,
-            ])
+            // With the features that the tests of the workspace were built with.
+            .args(["build", "--quiet", "--locked", "--workspace", "--profile", profile])
+            .args(what)
             .arg("--manifest-path")
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
             .arg("--target-dir")
             .arg(output.parent().expect("TARGET"))
             .status();
     match built {
-        Ok(status) if status.success() => output.join("scripted-plugin"),
-        failed => panic!("cannot build the scripted plugin: {failed:?}"),
+        Ok(status) if status.success() => output.to_owned(),
+        failed => panic!("cannot build {what:?}: {failed:?}"),
     }
 }

@@ -57,6 +57,8 @@ pub enum Step {
     /// Adds what it reads from stdin to this file, which has a line for each run then, and follows the script whose turn
     /// it is; after the last comes the first again.
     TakeTurns(PathBuf, Vec<Script>),
+    /// Reads stdin to its end and follows the script of the first text that stands in it; if none does, this one goes on.
+    Heed(Vec<(String, Script)>),
 }
 
 /// What a scripted plugin saw of itself.

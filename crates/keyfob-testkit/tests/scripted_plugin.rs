@@ -81,3 +81,24 @@ fn scripts_may_take_turns_which_are_a_file_of_what_was_asked() {
     assert_eq!(std::fs::read_to_string(asked).unwrap(), "one\ntwo\nthree\n");
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_script_may_depend_on_what_is_asked() {
+    let file = std::env::temp_dir().join(format!("scripted-heed-{}", std::process::id()));
+    let heard = |text: &str, code| (text.to_owned(), Script::new([Step::Exit(code)]));
+    let script = Script::new([Step::Heed(vec![heard("one", 3), heard("on", 4)]), Step::Exit(5)]);
+
+    let codes = ["one", "on", "none of them", "neither"].map(|request| {
+        std::fs::write(&file, request).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "tests the program itself, not the runner")]
+        let ran = std::process::Command::new(scripted_plugin())
+            .arg(script.to_arg())
+            .stdin(std::fs::File::open(&file).unwrap())
+            .status()
+            .unwrap();
+        ran.code()
+    });
+
+    assert_eq!(codes, [Some(3), Some(4), Some(3), Some(5)]);
+    std::fs::remove_file(file).unwrap();
+}

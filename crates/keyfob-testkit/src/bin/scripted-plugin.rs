@@ -86,6 +86,13 @@ fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
             let turn = runs.checked_rem(scripts.len()).ok_or("there are no turns to take")?;
             return follow(scripts.swap_remove(turn));
         }
+        Step::Heed(scripts) => {
+            let request = read_stdin()?;
+            let heard = scripts.into_iter().find(|(text, _)| request.contains(text));
+            if let Some((_, script)) = heard {
+                return Ok(Some(follow(script)?.unwrap_or(ExitCode::SUCCESS)));
+            }
+        }
         unknown => return Err(format!("unknown step {unknown:?}").into()),
     }
     Ok(None)
