@@ -1,0 +1,103 @@
+//! The secrets of all runs: what must not be on stderr, and never is in a report.
+
+use keyfob_api::{
+    CredentialProviderResponse, Secret,
+    document::{Document, Node, Value},
+};
+use keyfob_exec::Redactor;
+
+use super::{observe::Observed, plan::Subject};
+
+/// A text shorter than this stands in too many others to be told from them.
+const SHORTEST: usize = 6;
+
+/// What the plugin was given, and what it printed.
+#[derive(Debug)]
+pub(super) struct Secrets {
+    /// Each with what it is.
+    known: Vec<(String, Secret<String>)>,
+    /// What was printed and cannot be read as an answer: any of it may be one.
+    unreadable: Vec<Secret<Vec<u8>>>,
+}
+
+impl Secrets {
+    pub(super) fn of(subject: &Subject, runs: &[Observed]) -> Self {
+        let token = ("the service account's token".to_owned(), subject.token_or_made_up());
+        let variable = |(name, value): &(String, Secret<String>)| {
+            (format!("the value of {name}"), value.clone())
+        };
+        let printed = runs.iter().flat_map(|run| passwords(run.stdout.expose()));
+        let password = |password| ("a password that it hands out".to_owned(), password);
+        let known = std::iter::once(token).chain(subject.secret_variables().map(variable));
+        let is_unreadable = |run: &&Observed| {
+            CredentialProviderResponse::decode_any_version(run.stdout.expose()).is_err()
+        };
+        let unreadable = runs.iter().filter(is_unreadable).map(|run| run.stdout.clone());
+        Self {
+            known: known.chain(printed.map(password)).collect(),
+            unreadable: unreadable.collect(),
+        }
+    }
+
+    /// What a text holds that it must not.
+    pub(super) fn found_in(&self, text: &[u8]) -> Option<&str> {
+        let text = String::from_utf8_lossy(text);
+        let stands = |secret: &Secret<String>| {
+            secret.expose().len() >= SHORTEST && text.contains(secret.expose().as_str())
+        };
+        self.known.iter().find(|(_, secret)| stands(secret)).map(|(what, _)| what.as_str())
+    }
+
+    /// What a plugin said, without any of it.
+    pub(super) fn redact(&self, text: &str) -> String {
+        let known = Redactor::new(self.known.iter().map(|(_, secret)| secret));
+        self.unreadable.iter().fold(known.redact(text), |text, stdout| {
+            Redactor::default().knowing(stdout.expose()).redact(&text)
+        })
+    }
+}
+
+/// Every password in what was printed, even if it is no answer.
+fn passwords(stdout: &[u8]) -> Vec<Secret<String>> {
+    let mut found = Vec::new();
+    let Ok(document) = Document::read(stdout) else { return found };
+    let mut nodes: Vec<&Node> = vec![&document.root];
+    while let Some(node) = nodes.pop() {
+        match &node.value {
+            Value::List(items) => nodes.extend(items),
+            Value::Map(fields) => {
+                for field in fields {
+                    match &field.node.value {
+                        Value::String(text) if is_password(field.name.expose()) => {
+                            found.push(text.clone());
+                        }
+                        _ => nodes.push(&field.node),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn is_password(name: &str) -> bool {
+    ["password", "secret", "token"].iter().any(|word| name.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_found_in_whatever_can_be_read() {
+        for stdout in [
+            r#"{"auth":{"r.io":{"username":"u","password":"hunter2"}},"unknown":1}"#,
+            "auth:\n  r.io:\n    Password: hunter2\n",
+            r#"{"ServerURL":"r.io","Secret":"hunter2"}"#,
+        ] {
+            assert_eq!(passwords(stdout.as_bytes()), [Secret::from("hunter2")], "{stdout}");
+        }
+        assert_eq!(passwords(b"{"), []);
+    }
+}
