@@ -1,0 +1,76 @@
+//! Which way a request goes.
+
+use std::fmt;
+
+use keyfob_exec::Environment;
+use reqwest::{ClientBuilder, NoProxy, Proxy};
+
+use super::error::Fault;
+
+/// Never through a proxy: a proxy has other neighbours than this machine.
+const DIRECT: &str = "localhost,127.0.0.0/8,::1,169.254.0.0/16,fe80::/10,fd00:ec2::254,metadata.google.internal,\
+                      metadata.google.internal.";
+
+/// The proxies that the environment names.
+#[derive(Default)]
+pub(super) struct Proxies {
+    http: Option<String>,
+    https: Option<String>,
+    except: String,
+}
+
+impl Proxies {
+    pub(super) fn none() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn of(environment: &dyn Environment) -> Self {
+        let named = |name: &str| {
+            let value = environment.var(&name.to_lowercase()).or_else(|| environment.var(name));
+            value.and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty())
+        };
+        let all = named("ALL_PROXY");
+        let except = match named("NO_PROXY") {
+            Some(except) => format!("{except},{DIRECT}"),
+            None => DIRECT.into(),
+        };
+        Self {
+            http: named("HTTP_PROXY").or_else(|| all.clone()),
+            https: named("HTTPS_PROXY").or(all),
+            except,
+        }
+    }
+
+    pub(super) fn need_tls(&self) -> bool {
+        [&self.http, &self.https].into_iter().flatten().any(|url| url.starts_with("https://"))
+    }
+
+    pub(super) fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, Fault> {
+        // What the address of a proxy holds besides is a password.
+        let invalid = |_| Fault::Proxy;
+        if let Some(url) = &self.http {
+            builder = builder
+                .proxy(Proxy::http(with_scheme(url)).map_err(invalid)?.no_proxy(self.except()));
+        }
+        if let Some(url) = &self.https {
+            builder = builder
+                .proxy(Proxy::https(with_scheme(url)).map_err(invalid)?.no_proxy(self.except()));
+        }
+        Ok(builder)
+    }
+
+    fn except(&self) -> Option<NoProxy> {
+        NoProxy::from_string(&self.except)
+    }
+}
+
+/// The address of a proxy may hold a password.
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxies").field("except", &self.except).finish_non_exhaustive()
+    }
+}
+
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
+}

@@ -1,0 +1,52 @@
+//! Keyfob's own plugins: a module and a feature each, all in one binary.
+//!
+//! | feature | program | what for |
+//! |---|---|---|
+//! | `ecr` | `ecr-credential-provider` | Amazon ECR and ECR Public |
+//! | `gcp` | `auth-provider-gcp` | Google Artifact Registry and Container Registry |
+//! | `acr` | `acr-credential-provider` | Azure Container Registry |
+//! | `exchange` | `exchange-credential-provider` | any service that trades the pod's token for a login |
+//! | `echo` | `echo-credential-provider` | registries that take the pod's token itself |
+//! | `docker-config` | `docker-config-credential-provider` | logins in docker's config files |
+//! | `exec` | `exec-credential-provider` | docker's credential helpers |
+
+#[cfg(any(feature = "docker-config", feature = "exec"))]
+mod credential_helper;
+#[cfg(feature = "docker-config")]
+pub mod docker_config;
+#[cfg(feature = "echo")]
+pub mod echo;
+#[cfg(feature = "exchange")]
+pub mod exchange;
+#[cfg(feature = "exec")]
+pub mod exec;
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(any(feature = "acr", feature = "echo", feature = "exchange", feature = "exec"))]
+mod jwt;
+mod program;
+#[cfg(any(feature = "echo", feature = "exchange", feature = "exec", feature = "gcp"))]
+mod registry_pattern;
+#[cfg(any(feature = "docker-config", feature = "ecr", feature = "exec", feature = "http"))]
+mod shortened;
+mod world;
+
+pub use program::{CommonArgs, Provider, ProviderArgs};
+pub use world::World;
+
+/// Every plugin that this build has.
+pub const ALL: &[Provider] = &[
+    #[cfg(feature = "exchange")]
+    exchange::PROVIDER,
+    #[cfg(feature = "echo")]
+    echo::PROVIDER,
+    #[cfg(feature = "docker-config")]
+    docker_config::PROVIDER,
+    #[cfg(feature = "exec")]
+    exec::PROVIDER,
+];
+
+/// The plugin of this name: the short one, or the program's.
+pub fn named(name: &str) -> Option<&'static Provider> {
+    ALL.iter().find(|provider| provider.name == name || provider.program == name)
+}
