@@ -16,10 +16,14 @@ mod credential_helper;
 pub mod docker_config;
 #[cfg(feature = "echo")]
 pub mod echo;
+#[cfg(feature = "ecr")]
+pub mod ecr;
 #[cfg(feature = "exchange")]
 pub mod exchange;
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(any(feature = "acr", feature = "ecr"))]
+mod fallback;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(any(feature = "acr", feature = "echo", feature = "exchange", feature = "exec"))]
@@ -36,6 +40,8 @@ pub use world::World;
 
 /// Every plugin that this build has.
 pub const ALL: &[Provider] = &[
+    #[cfg(feature = "ecr")]
+    ecr::PROVIDER,
     #[cfg(feature = "exchange")]
     exchange::PROVIDER,
     #[cfg(feature = "echo")]
