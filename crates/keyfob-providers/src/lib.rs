@@ -24,10 +24,14 @@ pub mod exchange;
 pub mod exec;
 #[cfg(any(feature = "acr", feature = "ecr"))]
 mod fallback;
+#[cfg(feature = "gcp")]
+pub mod gcp;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(any(feature = "acr", feature = "echo", feature = "exchange", feature = "exec"))]
 mod jwt;
+#[cfg(any(feature = "acr", feature = "gcp"))]
+mod klog;
 mod program;
 #[cfg(any(feature = "echo", feature = "exchange", feature = "exec", feature = "gcp"))]
 mod registry_pattern;
@@ -42,6 +46,8 @@ pub use world::World;
 pub const ALL: &[Provider] = &[
     #[cfg(feature = "ecr")]
     ecr::PROVIDER,
+    #[cfg(feature = "gcp")]
+    gcp::PROVIDER,
     #[cfg(feature = "exchange")]
     exchange::PROVIDER,
     #[cfg(feature = "echo")]
