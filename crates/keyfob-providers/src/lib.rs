@@ -10,6 +10,8 @@
 //! | `docker-config` | `docker-config-credential-provider` | logins in docker's config files |
 //! | `exec` | `exec-credential-provider` | docker's credential helpers |
 
+#[cfg(feature = "acr")]
+pub mod acr;
 #[cfg(any(feature = "docker-config", feature = "exec"))]
 mod credential_helper;
 #[cfg(feature = "docker-config")]
@@ -48,6 +50,8 @@ pub const ALL: &[Provider] = &[
     ecr::PROVIDER,
     #[cfg(feature = "gcp")]
     gcp::PROVIDER,
+    #[cfg(feature = "acr")]
+    acr::PROVIDER,
     #[cfg(feature = "exchange")]
     exchange::PROVIDER,
     #[cfg(feature = "echo")]
