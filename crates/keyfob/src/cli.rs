@@ -2,10 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use keyfob_host::{FeatureGates, GatesError, ParsedGates};
 
-use crate::{demo::Manner, explain::ExplainArgs, get::GetArgs};
+use crate::{
+    conformance::ConformanceArgs,
+    demo::Manner,
+    explain::ExplainArgs,
+    get::GetArgs,
+    provider::{self, ProviderCommand},
+};
 
 /// The exec credential-provider system of Kubernetes, stand-alone.
 #[derive(Debug, Parser)]
@@ -13,6 +19,11 @@ use crate::{demo::Manner, explain::ExplainArgs, get::GetArgs};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Everything that can be typed, the names of the plugins too.
+pub(crate) fn command() -> clap::Command {
+    Cli::command().mut_subcommand("provider", provider::with_plugins)
 }
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +36,10 @@ pub(crate) enum Command {
     Get(Box<GetArgs>),
     /// Say why an image gets the credentials it gets, or none.
     Explain(Box<ExplainArgs>),
+    /// Run one of our plugins, or install them.
+    Provider(ProviderCommand),
+    /// Say whether a plugin keeps the contract.
+    Conformance(Box<ConformanceArgs>),
     /// Show what Keyfob does, on this machine, with nothing to install.
     Demo,
     /// Print a completion script.

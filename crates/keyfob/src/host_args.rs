@@ -118,7 +118,7 @@ fn read(path: &Path) -> io::Result<Secret<Vec<u8>>> {
     Ok(text)
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     let duration = GoDuration::parse(text).map_err(|error| error.to_string())?;
     let positive = duration.to_std().filter(|duration| !duration.is_zero());
     positive.ok_or_else(|| "a plugin needs some time: write a duration such as 30s".to_owned())

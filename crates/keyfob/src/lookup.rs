@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, sync::Arc};
 use keyfob_api::ImageRef;
 use keyfob_exec::{LookupError, Program};
 use keyfob_host::{
-    Answer, Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull, select,
+    Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull, select,
 };
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
@@ -55,7 +55,7 @@ impl Sources {
         let mut reports = Vec::new();
         if let Some(providers) = &self.providers {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let answer = runtime.block_on(ask(&providers.host, &pull))?;
+            let answer = runtime.block_on(unless_stopped(providers.host.credentials(&pull)))?;
             credentials.extend(answer.credentials);
             reports = answer.reports;
         }
@@ -64,9 +64,9 @@ impl Sources {
 }
 
 /// Plugins are out of reach of a terminal's Ctrl-C; whoever stops us stops them, when the runtime is dropped.
-async fn ask(host: &Host, pull: &Pull) -> Result<Answer, LookupFailure> {
+pub(crate) async fn unless_stopped<T>(work: impl Future<Output = T>) -> Result<T, LookupFailure> {
     tokio::select! {
-        answer = host.credentials(pull) => return Ok(answer),
+        done = work => return Ok(done),
         got = received(SignalKind::hangup()) => got?,
         got = received(SignalKind::interrupt()) => got?,
         got = received(SignalKind::quit()) => got?,

@@ -4,6 +4,7 @@
 //! could not be written, 130 stopped by a signal.
 
 mod cli;
+mod conformance;
 mod demo;
 mod explain;
 mod get;
@@ -11,6 +12,7 @@ mod host_args;
 mod logging;
 mod lookup;
 mod match_images;
+mod provider;
 mod validate;
 
 use std::{
@@ -19,17 +21,24 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::FromArgMatches as _;
 use keyfob_exec::printable;
 
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    // A plugin is started for every pull: nothing of the rest is looked at.
+    if let Some(plugin) = provider::asked_for() {
+        return plugin;
+    }
+    let typed = cli::command().get_matches();
+    let outcome = match Cli::from_arg_matches(&typed).unwrap_or_else(|error| error.exit()).command {
         Command::Match(args) => match_images::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Provider(command) => provider::run(&command),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Demo => demo::run(),
         Command::DemoPlugin { manner } => demo::plugin(manner),
         Command::Completions { shell } => completions(shell),
@@ -82,6 +91,6 @@ impl Outcome {
 
 fn completions(shell: clap_complete::Shell) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "keyfob", &mut script);
+    clap_complete::generate(shell, &mut cli::command(), "keyfob", &mut script);
     Outcome { stdout: String::from_utf8_lossy(&script).into_owned(), ..Outcome::default() }
 }

@@ -136,3 +136,20 @@ fn help_version_and_completions_are_there() {
     }
     assert_eq!(said(&["match"]).0, 2, "a missing argument is wrong input");
 }
+
+#[test]
+fn a_value_that_a_plugin_refuses_is_not_shown() {
+    let rows: [(&[&str], &str); 2] = [
+        (&["gcp", "--sts-url=https://ada:hunter2@sts.example/"], "holds a user name or a password"),
+        (
+            &["exchange", "--url=x", "--field=secret=hunter2{annotation:"],
+            "an annotation is written",
+        ),
+    ];
+    for (args, reason) in rows {
+        let (code, stdout, stderr) = said(&[&["provider"], args].concat());
+
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        assert!(stderr.contains(reason) && !stderr.contains("hunter2"), "{stderr}");
+    }
+}

@@ -1,0 +1,193 @@
+//! `keyfob conformance BIN`: does a plugin keep the contract?
+
+mod text;
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use keyfob_api::{ImageError, ImageRef, Secret};
+use keyfob_exec::{LookupError, ProcessRunner, Program, SystemEnvironment};
+use keyfob_plugin::conformance::{Conformance, Grade, NoAnswer, Report};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::{
+    Outcome, Verdict,
+    cli::Output,
+    host_args::timeout,
+    lookup::{LookupFailure, unless_stopped},
+};
+
+/// Asked about when nothing else is given: enough for a plugin that knows every registry.
+const SOME_IMAGE: &str = "registry.example/keyfob/conformance";
+
+#[derive(Debug, Args)]
+#[command(after_help = text::help())]
+pub(crate) struct ConformanceArgs {
+    /// The plugin: a path, or a name on PATH.
+    plugin: String,
+    /// An image that the plugin has a login for. May be repeated.
+    #[arg(long = "image", value_name = "IMAGE", default_value = SOME_IMAGE)]
+    images: Vec<String>,
+    /// An argument for the plugin, as `args` in its configuration. May be repeated.
+    #[arg(long = "arg", visible_alias = "args", value_name = "ARG", allow_hyphen_values = true)]
+    args: Vec<String>,
+    /// A variable for the plugin, over the environment of this command. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, Secret<String>)>,
+    /// The token of a service account, sent with every request. Without one, a single request brings a made-up token.
+    #[arg(long, conflicts_with = "token_file")]
+    token: Option<String>,
+    /// A file with that token: others can see an argument.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// An annotation of the service account, sent with every request. May be repeated.
+    #[arg(long = "annotation", value_name = "KEY=VALUE", value_parser = pair)]
+    annotations: Vec<(String, String)>,
+    /// When a run is killed, such as `30s`. A kubelet waits a minute.
+    #[arg(long, value_name = "DURATION", value_parser = timeout, default_value = "1m")]
+    timeout: Duration,
+    /// The plugin may fail, or have nothing, for these images, as in a pipeline without a cloud. What needs an answer is
+    /// then not checked; everything else is, and if it does answer, everything.
+    #[arg(long)]
+    allow_no_answer: bool,
+    /// A warning counts as a failure.
+    #[arg(long)]
+    strict: bool,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(crate) fn run(args: &ConformanceArgs) -> Outcome {
+    match args.conformance() {
+        Ok(conformance) => match report(&conformance) {
+            Ok(report) => args.print(&report),
+            Err(failure) => failure.into(),
+        },
+        Err(error) => Outcome::wrong_input(&error),
+    }
+}
+
+fn report(conformance: &Conformance) -> Result<Report, LookupFailure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runner = Arc::new(ProcessRunner::new(SystemEnvironment));
+    runtime.block_on(unless_stopped(conformance.report(runner)))
+}
+
+impl ConformanceArgs {
+    fn conformance(&self) -> Result<Conformance, WrongInput> {
+        let program = Program::on_path(&self.plugin, &SystemEnvironment)?;
+        if !program.path().exists() {
+            return Err(LookupError::NotFound { path: program.path().into() }.into());
+        }
+        let mut images = self.images.iter().map(|image| ImageRef::parse(image));
+        let first = images.next().unwrap_or_else(|| ImageRef::parse(SOME_IMAGE))?;
+        let mut conformance =
+            Conformance::of(program, first).args(&self.args).timeout(self.timeout);
+        for image in images {
+            conformance = conformance.image(image?);
+        }
+        for (name, value) in &self.env {
+            conformance = conformance.env(name, value.clone());
+        }
+        for (key, value) in &self.annotations {
+            conformance = conformance.annotation(key, value);
+        }
+        if let Some(token) = self.token()? {
+            conformance = conformance.token(token);
+        }
+        let no_answer = if self.allow_no_answer { NoAnswer::MayBe } else { NoAnswer::Fails };
+        Ok(conformance.no_answer(no_answer))
+    }
+
+    fn token(&self) -> Result<Option<Secret<String>>, WrongInput> {
+        let token = match (&self.token, &self.token_file) {
+            (Some(token), _) => Secret::from(token.as_str()),
+            (None, Some(path)) => read_token(path)
+                .map_err(|source| WrongInput::Token { path: path.clone(), source })?,
+            (None, None) => return Ok(None),
+        };
+        if token.expose().is_empty() { Err(WrongInput::EmptyToken) } else { Ok(Some(token)) }
+    }
+
+    fn print(&self, report: &Report) -> Outcome {
+        let Counts { failed, warnings, .. } = Counts::of(report);
+        let conforms = failed == 0 && (warnings == 0 || !self.strict);
+        let told = Told { plugin: &self.plugin, conforms, summary: Counts::of(report), report };
+        let stdout = match self.output {
+            Output::Table => text::print(&told),
+            Output::Json => serde_json::to_string(&told).unwrap_or_default() + "\n",
+        };
+        let verdict = if conforms { Verdict::Yes } else { Verdict::No };
+        Outcome { stdout, verdict, ..Outcome::default() }
+    }
+}
+
+/// The documented answer.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    plugin: &'a str,
+    conforms: bool,
+    summary: Counts,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counts {
+    passed: usize,
+    warnings: usize,
+    failed: usize,
+    not_checked: usize,
+}
+
+impl Counts {
+    fn of(report: &Report) -> Self {
+        Self {
+            passed: report.count(Grade::Pass),
+            warnings: report.count(Grade::Warn),
+            failed: report.count(Grade::Fail),
+            not_checked: report.count(Grade::NotChecked),
+        }
+    }
+}
+
+/// One line break at the end is not part of it.
+fn read_token(path: &Path) -> io::Result<Secret<String>> {
+    const MOST: u64 = 1 << 20;
+    let mut text = String::new();
+    File::open(path)?.take(MOST).read_to_string(&mut text)?;
+    let text = Secret::new(text);
+    Ok(text.expose().trim_end_matches(['\r', '\n']).into())
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("write a name, an equals sign and a value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn variable(text: &str) -> Result<(String, Secret<String>), String> {
+    pair(text).map(|(name, value)| (name, value.into()))
+}
+
+/// Why nothing was run.
+#[derive(Debug, Error)]
+enum WrongInput {
+    #[error(transparent)]
+    Plugin(#[from] LookupError),
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    #[error("cannot read the token in {}: {source}", path.display())]
+    Token { path: PathBuf, source: io::Error },
+    #[error("the token is empty: leave it out, or give one")]
+    EmptyToken,
+}

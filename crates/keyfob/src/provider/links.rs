@@ -1,0 +1,118 @@
+//! Puts plugins into a directory: links to keyfob under their names, each in one step.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs::{self, DirBuilder, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+/// The name of a copy.
+const KEYFOB: &str = "keyfob";
+
+/// What the links lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The program that runs now, where it is.
+    Link,
+    /// A copy of it beside the links.
+    Copy,
+}
+
+#[derive(Debug, Error)]
+pub(super) enum InstallError {
+    #[error("cannot tell where keyfob itself is")]
+    Unknown(#[source] io::Error),
+    #[error("cannot make {}", .0.display())]
+    Unwritable(PathBuf, #[source] io::Error),
+    #[error(
+        "{} is there and is not keyfob's: move it away, or replace it with --force; nothing was changed",
+        .0.display()
+    )]
+    InTheWay(PathBuf),
+    #[error("{} is a directory: move it away; nothing was changed", .0.display())]
+    Directory(PathBuf),
+}
+
+/// Where plugins are put, and how.
+#[derive(Debug)]
+pub(super) struct Installing<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) way: Way,
+    pub(super) force: bool,
+}
+
+impl Installing<'_> {
+    /// Puts these programs there, and says what was done.
+    pub(super) fn install(
+        &self,
+        programs: impl Iterator<Item = &'static str> + Clone,
+    ) -> Result<Vec<String>, InstallError> {
+        let keyfob = env::current_exe().map_err(InstallError::Unknown)?;
+        for program in programs.clone() {
+            self.check(&self.directory.join(program), &keyfob)?;
+        }
+        self.make_directory()?;
+        let mut done = Vec::new();
+        let target = match self.way {
+            Way::Link => keyfob,
+            Way::Copy => {
+                done.extend(self.copy(&keyfob)?);
+                PathBuf::from(KEYFOB)
+            }
+        };
+        for program in programs {
+            let path = self.directory.join(program);
+            self.put(&path, |draft| symlink(&target, draft))?;
+            done.push(format!("{} is a link to {}", path.display(), target.display()));
+        }
+        Ok(done)
+    }
+
+    /// Whether a place is free, or a link of ours, or may be taken anyway.
+    fn check(&self, path: &Path, keyfob: &Path) -> Result<(), InstallError> {
+        let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+        let target = fs::read_link(path).unwrap_or_default();
+        let names = [keyfob.file_name(), Some(OsStr::new(KEYFOB))];
+        let is_ours = names.contains(&target.file_name());
+        match is_ours || self.force {
+            _ if found.is_dir() => Err(InstallError::Directory(path.into())),
+            true => Ok(()),
+            false => Err(InstallError::InTheWay(path.into())),
+        }
+    }
+
+    fn make_directory(&self) -> Result<(), InstallError> {
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(self.directory);
+        made.map_err(|error| InstallError::Unwritable(self.directory.into(), error))
+    }
+
+    /// Nothing is to be done when the program that runs is the copy; a link to it is no copy.
+    fn copy(&self, keyfob: &Path) -> Result<Option<String>, InstallError> {
+        let path = self.directory.join(KEYFOB);
+        let place = self.directory.canonicalize().map(|directory| directory.join(KEYFOB));
+        if place.is_ok_and(|place| place == keyfob) {
+            return Ok(None);
+        }
+        self.put(&path, |draft| {
+            fs::copy(keyfob, draft)?;
+            fs::set_permissions(draft, Permissions::from_mode(0o755))
+        })?;
+        Ok(Some(format!("{} is a copy of {}", path.display(), keyfob.display())))
+    }
+
+    /// Made under another name and then given its own, so that a kubelet never finds half of it, nor nothing.
+    fn put(
+        &self,
+        path: &Path,
+        make: impl FnMut(&Path) -> io::Result<()>,
+    ) -> Result<(), InstallError> {
+        let draft = tempfile::Builder::new().prefix(".keyfob-").make_in(self.directory, make);
+        let put = draft.and_then(|draft| Ok(draft.into_temp_path().persist(path)?));
+        put.map_err(|error| InstallError::Unwritable(path.into(), error))
+    }
+}
