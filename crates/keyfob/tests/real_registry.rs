@@ -1,9 +1,11 @@
-//! A real registry that wants a login, and a real client that has only what `keyfob get -o docker` printed.
+//! A real registry that wants a login, and a real client that has only what `keyfob get -o docker` printed, or a plugin of
+//! ours as its credential helper.
 //!
 //! It needs Debian's `docker-registry`, `skopeo` and `htpasswd`: `.ci/run e2e` installs them and sets `KEYFOB_E2E`, without
 //! which nothing is run.
 #![expect(
     clippy::disallowed_methods,
+    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test fails by panicking, and these are the real programs"
 )]
@@ -15,6 +17,7 @@ mod node;
 use std::{
     fs,
     net::{TcpListener, TcpStream},
+    os::unix::fs::symlink,
     process::{Child, Command, Output, Stdio},
     time::Duration,
 };
@@ -100,13 +103,17 @@ impl Registry {
 
     /// Whether a client that has only this configuration gets the image.
     fn serves(&self, name: &str, config: &str) -> bool {
+        self.inspect(name, config).status().unwrap().success()
+    }
+
+    fn inspect(&self, name: &str, config: &str) -> Command {
         let file = self.folder.path().join("auth.json");
         fs::write(&file, config).unwrap();
-        let image = format!("docker://{}/{name}", self.address);
-        let file = file.to_str().unwrap();
-        run("skopeo", &["inspect", "--tls-verify=false", "--authfile", file, &image])
-            .status
-            .success()
+        let mut skopeo = Command::new("skopeo");
+        skopeo.args(["inspect", "--tls-verify=false", "--authfile"]).arg(file);
+        skopeo.arg(format!("docker://{}/{name}", self.address));
+        skopeo.stdout(Stdio::null()).stderr(Stdio::null());
+        skopeo
     }
 }
 
@@ -123,10 +130,42 @@ fn run(program: &str, args: &[&str]) -> Output {
     })
 }
 
+fn is_wanted() -> bool {
+    let wanted = std::env::var_os("KEYFOB_E2E").is_some();
+    if !wanted {
+        println!("KEYFOB_E2E is not set: NO real registry was asked");
+    }
+    wanted
+}
+
+#[test]
+fn a_client_asks_a_plugin_of_ours_as_its_credential_helper() {
+    if !is_wanted() {
+        return;
+    }
+    let registry = Registry::start();
+    registry.push("team/app:v1");
+    let programs = tempfile::tempdir().unwrap();
+    let helper = programs.path().join("docker-credential-docker-config");
+    symlink(env!("CARGO_BIN_EXE_keyfob"), helper).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", programs.path().display());
+    let asks_helper = json!({"credHelpers": {&registry.address: "docker-config"}}).to_string();
+    let logs_in = |password: &str| {
+        let login = json!({"auths": {&registry.address: {"username": USER, "password": password}}});
+        fs::write(programs.path().join("config.json"), login.to_string()).unwrap();
+        let mut skopeo = registry.inspect("team/app:v1", &asks_helper);
+        skopeo.env("PATH", &path).env("DOCKER_CONFIG", programs.path());
+        skopeo.status().unwrap().success()
+    };
+
+    assert!(logs_in(PASSWORD));
+    assert!(!logs_in("wrong"), "the file is read anew");
+}
+
 #[test]
 fn a_client_pulls_with_what_get_printed() {
-    if std::env::var_os("KEYFOB_E2E").is_none() {
-        println!("KEYFOB_E2E is not set: NO real registry was asked");
+    if !is_wanted() {
         return;
     }
     let registry = Registry::start();

@@ -47,6 +47,7 @@ pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
         "plugin stdout handling (provider configured with credentialprovider.kubelet.k8s.io/v1, defaultCacheDuration 10m)",
         plugin_stdout,
     ),
+    ("providers/provider-host-cache.json", "cases", another_hosts_cache),
 ];
 
 /// A host on a plugin directory of its own.
@@ -307,6 +308,28 @@ fn plugin_stdout(file: &Value, row: &Value) -> Result<(), String> {
     fact("errors", &Some(stage.errors()), &row["errors_metric_delta"].as_u64())?;
     let found = text(row, "expected").starts_with("credential");
     fact("credential", &!first.credentials.is_empty(), &found)
+}
+
+/// Another host of plugins: for which images, and for how long, an answer counts. Minus a second is none at all there.
+fn another_hosts_cache(_file: &Value, row: &Value) -> Result<(), String> {
+    let scope = row["cacheKeyType"].as_str().unwrap_or("Image").to_owned();
+    let duration = match row["responseTTL"].as_str() {
+        Some("-1s") => Value::Null,
+        Some(duration) => duration.into(),
+        None => "1h".into(),
+    };
+    let mut config = provider("", &["*.example.com"]);
+    if let Some(duration) = row["defaultTTL"].as_str() {
+        config.default_cache_duration = Some(GoDuration::parse(duration).unwrap());
+    }
+    let mut stage = Stage::new();
+    let (host, runner) = stage.host(&[config], move |_| answer(&scope, &duration, &json!({})));
+    let image = |field: &str| row[field].as_str().unwrap_or("registry.example.com/image:tag");
+    for image in [image("first"), image("second")] {
+        block_on(host.credentials(&Pull::parse(image).unwrap()));
+    }
+    let hit = row["hit"].as_bool().or(row["cached"].as_bool());
+    fact("hit", &Some(runner.runs() == 1), &hit)
 }
 
 fn cache_key(_file: &Value, row: &Value) -> Result<(), String> {

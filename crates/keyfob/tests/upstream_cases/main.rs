@@ -20,6 +20,7 @@ mod host;
 mod images;
 mod keyring;
 mod matching;
+mod plugins;
 mod processes;
 mod provider_wire;
 
@@ -143,6 +144,7 @@ fn judged(check: Check, file: &Value, row: &Value) -> Result<(), String> {
 fn check_for(file: &str, group: &str) -> Option<Check> {
     CHECKS
         .iter()
+        .chain(plugins::CHECKS)
         .copied()
         .flatten()
         .find(|(f, g, _)| (*f, *g) == (file, group))
