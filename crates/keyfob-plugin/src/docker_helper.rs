@@ -3,12 +3,10 @@
 //! Errors go to stdout there, and some are known by their exact text. Nothing is stored: `store` and `erase` succeed
 //! quietly, because `docker login` and `docker logout` fail when they do not.
 
-use keyfob_api::{
-    CredentialProviderResponse, ImageRef, JsonWriter, MatchTarget, RegistryKey, Secret,
-};
+use keyfob_api::{CredentialProviderResponse, JsonWriter, Secret};
 use serde::Deserialize;
 
-use crate::process::Spoken;
+use crate::{fitting, process::Spoken};
 
 const NOT_FOUND: &str = "credentials not found in native keychain";
 const NO_SERVER: &str = "no credentials server URL";
@@ -78,19 +76,7 @@ impl Action {
 
 /// What a docker client is told of an answer.
 pub(crate) fn login(server_url: &str, image: &str, answer: &CredentialProviderResponse) -> Spoken {
-    let target = target_of(image);
-    let fits = |key: &RegistryKey| {
-        let stands_for_docker_hub = key.is_docker_hub() && image.starts_with("docker.io/");
-        stands_for_docker_hub || target.as_ref().is_some_and(|target| key.matches(target))
-    };
-    let mut fitting: Vec<_> = answer
-        .auth
-        .iter()
-        .filter(|(key, _)| RegistryKey::parse(key).is_ok_and(|key| fits(&key)))
-        .collect();
-    // The more exact of two keys sorts behind the other, as in a kubelet's keyring.
-    fitting.sort_by_key(|(key, _)| key);
-    let Some((_, auth)) = fitting.last() else { return failed(NOT_FOUND) };
+    let Some(auth) = fitting::login(answer, image) else { return failed(NOT_FOUND) };
     let mut json = JsonWriter::default();
     json.open('{').field("ServerURL").string(server_url);
     json.field("Username").string(&auth.username);
@@ -102,11 +88,6 @@ pub(crate) fn login(server_url: &str, image: &str, answer: &CredentialProviderRe
 /// A failure, where a docker client looks for it.
 pub(crate) fn failed(text: &str) -> Spoken {
     Spoken { code: 1, ..Spoken::answer(Secret::new(format!("{text}\n").into_bytes())) }
-}
-
-fn target_of(image: &str) -> Option<MatchTarget> {
-    let named = ImageRef::parse(image).ok().and_then(|image| image.target().ok());
-    named.or_else(|| MatchTarget::parse(image.trim_end_matches('/')).ok())
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod cluster;
 pub mod conformance;
 mod docker_helper;
 mod failure;
+mod fitting;
 mod lifetime;
 mod plugin;
 mod process;

@@ -3,8 +3,8 @@
 use std::{ffi::OsString, future::Future, process::ExitCode, sync::Arc, time::Duration};
 
 use keyfob_api::{
-    CredentialProviderRequest, CredentialProviderResponse, ImageRef, ProviderVersion,
-    RegistryCredentialPluginResponse, RegistryKey, Secret, Timestamp,
+    CredentialProviderRequest, CredentialProviderResponse, ProviderVersion,
+    RegistryCredentialPluginResponse, Secret, Timestamp,
 };
 use keyfob_exec::{Clock, SystemClock};
 use tokio::time::Instant;
@@ -14,6 +14,7 @@ use crate::{
     asked::Asked,
     check::{checked, usable_by_a_kubelet},
     docker_helper::{self, Action},
+    fitting,
     process::{self, Spoken},
 };
 
@@ -135,7 +136,7 @@ impl<P: ImageCredentials> Plugin<P> {
                 let request = ImageRequest::new(asked, call.clone())?;
                 let (end, answer) = self.ask(&request).await?;
                 let answer = usable_by_a_kubelet(answer)?;
-                Ok(Spoken::answer(in_the_first_dialect(&request, end, answer)?))
+                Ok(Spoken::answer(in_the_first_dialect(&request, end, &answer)?))
             }
             Asked::Docker(action) => Ok(self.answer_docker(action, call).await),
         }
@@ -199,14 +200,10 @@ impl<P: ImageCredentials> Plugin<P> {
 fn in_the_first_dialect(
     request: &ImageRequest,
     end: Option<Timestamp>,
-    answer: CredentialProviderResponse,
+    answer: &CredentialProviderResponse,
 ) -> Result<Secret<Vec<u8>>, Failure> {
-    let target = ImageRef::parse(request.image())?.target()?;
-    let fits = |key: &str| RegistryKey::parse(key).is_ok_and(|key| key.matches(&target));
-    let login = answer.auth.into_iter().find(|(key, _)| fits(key));
-    let Some((_, auth)) = login else {
-        return Err(Failure::new(format!("no credentials for {}", request.image())));
-    };
+    let nothing = || Failure::new(format!("no credentials for {}", request.image()));
+    let auth = fitting::login(answer, request.image()).ok_or_else(nothing)?.clone();
     let lasting = answer.cache_duration.and_then(keyfob_api::GoDuration::to_std);
     let end = end.or_else(|| lasting.map(|lasting| (request.call().now() + lasting).into()));
     let (username, password) = (auth.username, auth.password);
@@ -224,6 +221,22 @@ mod tests {
         async fn credentials(&self, request: &ImageRequest) -> Result<Answer, Failure> {
             Ok(Answer::login(request.registry(), "robot", "hunter2"))
         }
+    }
+
+    #[tokio::test]
+    async fn the_first_dialect_is_told_the_login_of_the_most_exact_key() {
+        struct Two;
+
+        impl ImageCredentials for Two {
+            async fn credentials(&self, _: &ImageRequest) -> Result<Answer, Failure> {
+                Ok(Answer::login("*.io", "wide", "p").and("r.io", "exact", "p"))
+            }
+        }
+
+        let spoken = Plugin::new(Two).words([]).speak(br#"{"image":"r.io/app"}"#).await;
+
+        let told = RegistryCredentialPluginResponse::decode(spoken.stdout.expose()).unwrap();
+        assert_eq!(told.username, "exact");
     }
 
     #[tokio::test]

@@ -20,7 +20,6 @@ mod mirror;
 mod provider;
 
 use clap::Parser;
-use keyfob_exec::Environment;
 use keyfob_plugin::{Doing as _, Failure, ImageCredentials};
 
 use self::{
@@ -34,6 +33,7 @@ use crate::{
     http::{Http, HttpArgs},
     klog::Klog,
     program,
+    world::variable,
 };
 
 pub(crate) const PROVIDER: Provider = Provider {
@@ -160,9 +160,4 @@ impl ProviderArgs for Args {
 /// What kubelets and docker clients say, and what is therefore no file.
 fn is_verb(word: &str) -> bool {
     matches!(word, "get-credentials" | "get" | "store" | "erase" | "list" | "version")
-}
-
-fn variable(environment: &dyn Environment, name: &str) -> Option<String> {
-    let value = environment.var(name).and_then(|value| value.into_string().ok());
-    value.filter(|value| !value.is_empty())
 }

@@ -27,6 +27,7 @@ use crate::{
     http::{AwsHttp, Http, HttpArgs},
     program,
     shortened::shortened,
+    world::variable,
 };
 
 pub(crate) const PROVIDER: Provider = Provider {
@@ -209,10 +210,7 @@ impl Ecr {
 
     /// Where identities are asked for: beside the registry, so that nobody has to ask the instance where it is.
     fn home(&self, registry: &Registry) -> String {
-        let named = |name| {
-            let value = self.world.environment.var(name)?.into_string().ok()?;
-            Some(value).filter(|region| !region.is_empty())
-        };
+        let named = |name| variable(self.world.environment.as_ref(), name);
         let chosen = || named("AWS_REGION").or_else(|| named("AWS_DEFAULT_REGION"));
         registry.public.then(chosen).flatten().unwrap_or_else(|| registry.region.clone())
     }

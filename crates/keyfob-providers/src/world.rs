@@ -31,6 +31,13 @@ impl World {
     }
 }
 
+/// The value of a variable, if it is text and not empty.
+#[cfg(any(feature = "acr", feature = "ecr", feature = "gcp"))]
+pub(crate) fn variable(environment: &dyn Environment, name: &str) -> Option<String> {
+    let value = environment.var(name).and_then(|value| value.into_string().ok());
+    value.filter(|value| !value.is_empty())
+}
+
 #[derive(Debug)]
 struct NoVariables;
 

@@ -4,7 +4,10 @@ use keyfob_exec::Environment;
 use keyfob_plugin::{Call, Doing as _, Failure};
 
 use super::token::{Issued, Token};
-use crate::http::{Http, Reply};
+use crate::{
+    http::{Http, Reply},
+    world::variable,
+};
 
 /// The dot at the end keeps resolvers from trying the search list first.
 const HOST: &str = "metadata.google.internal.";
@@ -18,8 +21,7 @@ pub(super) struct Metadata {
 
 impl Metadata {
     pub(super) fn new(http: Http, environment: &dyn Environment) -> Self {
-        let host = environment.var("GCE_METADATA_HOST").and_then(|host| host.into_string().ok());
-        let host = host.filter(|host| !host.is_empty());
+        let host = variable(environment, "GCE_METADATA_HOST");
         let host = host.as_deref().unwrap_or(HOST);
         Self { http, base: format!("http://{host}/computeMetadata/v1/") }
     }

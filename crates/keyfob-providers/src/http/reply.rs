@@ -30,16 +30,16 @@ struct Complaint {
 
 impl Reply {
     pub(super) async fn receive(mut response: reqwest::Response) -> Result<Self, Fault> {
-        let mut body = Secret::new(Vec::new());
+        let mut body = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(Fault::of)? {
-            if body.expose().len() + piece.len() > LARGEST {
+            if body.len() + piece.len() > LARGEST {
                 return Err(Fault::TooLarge(LARGEST));
             }
-            body = Secret::new([body.expose().as_slice(), &piece].concat());
+            body.extend_from_slice(&piece);
         }
         let status = response.status().as_u16();
         let headers = std::mem::take(response.headers_mut());
-        Ok(Self { what: String::new(), status, headers, body })
+        Ok(Self { what: String::new(), status, headers, body: Secret::new(body) })
     }
 
     pub(super) fn to(self, what: String) -> Self {

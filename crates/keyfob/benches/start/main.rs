@@ -10,10 +10,13 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::unwrap_used,
     reason = "a benchmark: it measures the system, and stops at the first surprise"
 )]
 
 mod ecr;
+#[path = "../../tests/support/moto.rs"]
+mod moto;
 
 use std::{
     fs,
