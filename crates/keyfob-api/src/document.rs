@@ -10,7 +10,9 @@
 mod json;
 mod path;
 mod problem;
+mod quote;
 mod read;
+mod split;
 mod yaml;
 
 use std::{fmt, mem};
@@ -20,7 +22,9 @@ use thiserror::Error;
 pub use json::{JsonError, JsonProblem};
 pub use path::FieldPath;
 pub use problem::{FieldError, FieldProblem, StrictIssue, StrictProblem};
+pub use quote::yaml_quoted;
 pub use read::{Item, Reading};
+pub use split::documents;
 pub use yaml::{DuplicateKey, YamlError, YamlProblem};
 
 use crate::Secret;

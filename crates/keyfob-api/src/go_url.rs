@@ -49,6 +49,23 @@ impl SchemelessUrl {
     }
 }
 
+/// The decoded path of `scheme://rest`, or Go's words for what is wrong with that.
+///
+/// ```
+/// assert_eq!(keyfob_api::go_url_path("aws", "zone/vol%2d1?a").as_deref(), Ok(&b"/vol-1"[..]));
+/// assert_eq!(
+///     keyfob_api::go_url_path("aws", "a b/").unwrap_err(),
+///     r#"parse "aws://a b/": invalid character " " in host name"#
+/// );
+/// ```
+pub fn go_url_path(scheme: &str, rest: &str) -> Result<Vec<u8>, String> {
+    let url = SchemelessUrl::parse(rest.as_bytes()).map_err(|error| {
+        let rest = error.url.strip_prefix(b"https").unwrap_or(&error.url);
+        format!("parse {}: {}", Quoted([scheme.as_bytes(), rest].concat()), error.fault)
+    })?;
+    Ok(url.path)
+}
+
 /// Why a text is no URL. Displays as Go's error, word for word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UrlError {

@@ -7,10 +7,12 @@
 //! - The kubelet and its plugins: [`CredentialProviderRequest`], [`CredentialProviderResponse`].
 //! - A kubeconfig's plugins: [`ExecCredentialSpec`], [`ExecCredentialStatus`].
 //! - The first KEP's dialect: [`RegistryCredentialPluginRequest`], [`RegistryCredentialPluginResponse`].
+//! - What a token says of itself: [`Claims`].
 //! - What they all stand on: [`Secret`], and [`document`], one tree for JSON and YAML.
 
 mod answer;
 mod buffer;
+mod claims;
 pub mod document;
 mod duration;
 mod encode;
@@ -27,6 +29,7 @@ mod secret;
 mod timestamp;
 
 pub use answer::{InvalidField, SeenName};
+pub use claims::{ClaimedObject, Claims, KubernetesClaims};
 pub use duration::{DurationError, GoDuration};
 pub use encode::JsonWriter;
 pub use exec::{
@@ -38,6 +41,7 @@ pub use first_kep::{
     FirstKepError, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
 };
 pub use go_quote::Quoted;
+pub use go_url::go_url_path;
 pub use image::{ImageError, ImageFault, ImageRef};
 pub use pattern::{
     InvalidKey, LabelPattern, MatchPattern, MatchTarget, Mismatch, NeverMatches, PatternError,

@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use keyfob_api::Claims;
 use keyfob_plugin::{Answer, CacheKeyType, Failure, ImageCredentials, ImageRequest, Margin};
 
 use crate::{
-    CommonArgs, Provider, ProviderArgs, World, jwt, program, registry_pattern::RegistryPattern,
+    CommonArgs, Provider, ProviderArgs, World, program, registry_pattern::RegistryPattern,
 };
 
 pub(crate) const PROVIDER: Provider = Provider {
@@ -96,7 +97,7 @@ impl ImageCredentials for Args {
         let answer = Answer::login(registry, &self.username, token.clone())
             .cached_by(self.cache_key_type.into())
             .hands_out_the_token();
-        Ok(match jwt::expiry(token.expose()) {
+        Ok(match Claims::expiry(token) {
             Some(end) => answer.expires_at(end, MARGIN),
             None => answer,
         })

@@ -5,10 +5,11 @@
 use std::{str::FromStr, time::Duration};
 
 use clap::Parser;
+use keyfob_api::Claims;
 use keyfob_plugin::{Answer, Failure, ImageCredentials, ImageRequest, Margin};
 
 use crate::{
-    CommonArgs, Provider, ProviderArgs, World, credential_helper::CredentialHelper, jwt, program,
+    CommonArgs, Provider, ProviderArgs, World, credential_helper::CredentialHelper, program,
     registry_pattern::RegistryPattern,
 };
 
@@ -116,7 +117,7 @@ impl ImageCredentials for Helpers {
         let Some(login) = chosen.helper.login(&self.world, request).await? else {
             return Ok(Answer::nothing());
         };
-        let end = jwt::expiry(login.password.expose());
+        let end = Claims::expiry(&login.password);
         let answer = Answer::login(registry, login.username, login.password)
             .cached_for(self.args.cache_duration);
         Ok(match end {

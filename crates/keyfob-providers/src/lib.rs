@@ -30,8 +30,6 @@ mod fallback;
 pub mod gcp;
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(any(feature = "acr", feature = "echo", feature = "exchange", feature = "exec"))]
-mod jwt;
 #[cfg(any(feature = "acr", feature = "gcp"))]
 mod klog;
 mod program;

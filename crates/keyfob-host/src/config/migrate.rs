@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use keyfob_api::ProviderVersion;
+use keyfob_api::{ProviderVersion, document::yaml_quoted};
 
 use super::{Config, Protocol, ProviderConfig, TokenAttributes};
 
@@ -38,7 +38,7 @@ impl Writer {
     }
 
     fn text(&mut self, indent: usize, name: &str, text: &str) {
-        self.line(indent, &format!("{name}: {}", quoted(text)));
+        self.line(indent, &format!("{name}: {}", yaml_quoted(text)));
     }
 
     fn list(&mut self, indent: usize, name: &str, texts: &[String]) {
@@ -47,7 +47,7 @@ impl Writer {
         }
         self.line(indent, &format!("{name}:"));
         for text in texts {
-            self.line(indent, &format!("- {}", quoted(text)));
+            self.line(indent, &format!("- {}", yaml_quoted(text)));
         }
     }
 
@@ -59,7 +59,7 @@ impl Writer {
             modern.default_cache_duration.get_or_insert_default();
             modern.args.insert(0, "get-credentials".to_owned());
         }
-        self.line(0, &format!("- name: {}", quoted(&modern.name)));
+        self.line(0, &format!("- name: {}", yaml_quoted(&modern.name)));
         if !modern.api_version.is_empty() {
             self.text(2, "apiVersion", &modern.api_version);
         }
@@ -91,7 +91,7 @@ impl Writer {
         }
         self.line(2, "env:");
         for variable in &provider.env {
-            self.line(2, &format!("- name: {}", quoted(&variable.name)));
+            self.line(2, &format!("- name: {}", yaml_quoted(&variable.name)));
             self.text(4, "value", variable.value.expose());
         }
     }
@@ -108,30 +108,6 @@ impl Writer {
         let optional = &attributes.optional_service_account_annotation_keys;
         self.list(4, "optionalServiceAccountAnnotationKeys", optional);
     }
-}
-
-/// A text in YAML's double quotes; what may not stand there is escaped.
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            ' '..='~'
-            | '\u{a1}'..='\u{d7ff}'
-            | '\u{e000}'..='\u{fefe}'
-            | '\u{ff00}'..='\u{fffd}'
-                if !matches!(c, '\u{2028}' | '\u{2029}') =>
-            {
-                out.push(c);
-            }
-            '\0'..='\u{ff}' => write!(out, "\\x{:02x}", u32::from(c)).unwrap_or_default(),
-            '\0'..='\u{ffff}' => write!(out, "\\u{:04x}", u32::from(c)).unwrap_or_default(),
-            _ => write!(out, "\\U{:08x}", u32::from(c)).unwrap_or_default(),
-        }
-    }
-    out + "\""
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use keyfob_api::{
     InvalidField, Secret,
-    document::{Document, DocumentError, FieldError, Item, Node, Reading, Value},
+    document::{Document, DocumentError, FieldError, Item, Node, Reading, Value, documents},
 };
 use thiserror::Error;
 
@@ -104,28 +104,6 @@ impl Place<'_> {
         let (name, document) = (self.name.to_owned(), self.document);
         PullSecretFileError::Unreadable { name, document, source }
     }
-}
-
-/// The documents of a YAML text: `---` at the start of a line begins one, wherever it stands.
-fn documents(text: &[u8]) -> Vec<&[u8]> {
-    if is_json(text) {
-        return vec![text];
-    }
-    let begins = |line: &[u8]| {
-        let rest = line.strip_prefix(b"---");
-        rest.is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
-    };
-    let (mut documents, mut start, mut end) = (Vec::new(), 0, 0);
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        if begins(line) {
-            documents.extend(text.get(start..end));
-            start = end;
-        }
-        end += line.len();
-    }
-    documents.extend(text.get(start..));
-    documents.retain(|document| !document.trim_ascii().is_empty());
-    documents
 }
 
 fn is_json(text: &[u8]) -> bool {

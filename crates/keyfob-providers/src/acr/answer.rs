@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use keyfob_api::Secret;
+use keyfob_api::{Claims, Secret};
 use keyfob_plugin::{Answer, CacheKeyType, Margin};
 
 use super::{
@@ -10,7 +10,6 @@ use super::{
     login_server::{LoginServer, SUFFIXES},
     mirror::Pulled,
 };
-use crate::jwt;
 
 /// Who logs in when the password is a registry's refresh token.
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
@@ -26,7 +25,7 @@ pub(super) fn traded(
 ) -> Answer {
     let keys = [Some(login.host), pulled.source].into_iter().flatten();
     let answer = logins(keys, NOBODY, token);
-    match jwt::expiry(token.expose()) {
+    match Claims::expiry(token) {
         Some(end) => {
             let life = end.duration_since(now).unwrap_or_default();
             answer.cached_for(kept_for(life)).expires_at(end, Margin::Tenth)

@@ -6,13 +6,11 @@ use std::{
 };
 
 use keyfob_api::{
-    Secret, Timestamp,
+    Claims, Secret, Timestamp,
     document::{Document, Node, Value},
 };
 use keyfob_plugin::Failure;
 use thiserror::Error;
-
-use crate::jwt;
 
 /// The way to a field of the answer: `data.token`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +55,7 @@ impl Fields {
         let password = self.password(root)?;
         let end = match self.end(root, now)? {
             Some(end) => Some(end),
-            None => jwt::expiry(password.expose()),
+            None => Claims::expiry(&password),
         };
         Ok(Login { username: self.username(root)?, password, end })
     }
