@@ -8,7 +8,7 @@ use std::{
 use keyfob_api::{CacheKeyType, ImageError, ImageRef, MatchTarget};
 
 use crate::{
-    CallError, Credential, DockerConfigFileError, Logins,
+    CallError, Credential, DockerConfigFileError, Identity, Logins, PodIdentity,
     cache::Hit,
     provider::{Brought, Fetched, Flown},
 };
@@ -19,6 +19,7 @@ pub struct Pull {
     image: Box<str>,
     target: Option<MatchTarget>,
     secrets: Vec<Arc<Logins>>,
+    pod: Option<Arc<PodIdentity>>,
 }
 
 impl Pull {
@@ -35,13 +36,20 @@ impl Pull {
     /// A pull from a repository, taken as it is: nothing is filled in or cut off.
     pub fn of_repository(repository: &str) -> Self {
         let target = MatchTarget::parse(repository).ok();
-        Self { image: repository.into(), target, secrets: Vec::new() }
+        Self { image: repository.into(), target, secrets: Vec::new(), pod: None }
     }
 
     /// With what the pod's `imagePullSecrets` hold.
     #[must_use]
     pub fn with_secrets(mut self, secrets: impl IntoIterator<Item = Arc<Logins>>) -> Self {
         self.secrets.extend(secrets);
+        self
+    }
+
+    /// For this pod, with whose service account providers may be asked.
+    #[must_use]
+    pub fn with_pod(mut self, pod: PodIdentity) -> Self {
+        self.pod = Some(Arc::new(pod));
         self
     }
 
@@ -58,6 +66,16 @@ impl Pull {
     /// What the pod's secrets hold.
     pub fn secrets(&self) -> &[Arc<Logins>] {
         &self.secrets
+    }
+
+    /// The pod that pulls.
+    pub fn pod(&self) -> Option<&PodIdentity> {
+        self.pod.as_deref()
+    }
+
+    /// The pod, if it has a service account.
+    pub(crate) fn pod_with_account(&self) -> Option<&Arc<PodIdentity>> {
+        self.pod.as_ref().filter(|pod| !pod.service_account.is_empty())
     }
 }
 
@@ -96,6 +114,8 @@ impl Answer {
 pub struct ProviderReport {
     /// Its name.
     pub provider: Arc<str>,
+    /// As whom it was asked; nothing if it was not, or without a service account.
+    pub identity: Option<Arc<Identity>>,
     /// What it did.
     pub outcome: ProviderOutcome,
 }
@@ -159,10 +179,16 @@ impl From<Flown> for ProviderOutcome {
 }
 
 /// Why a provider whose patterns match was not asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Skipped {
     /// It wants the pod's service account, and the pull has none.
     #[error("it requires the pod's service account, and this pull has none")]
     NoServiceAccount,
+    /// It wants an annotation that the pod's service account does not have.
+    #[error("required annotation {key} not found on the pod's service account")]
+    MissingAnnotation {
+        /// The annotation's key.
+        key: String,
+    },
 }

@@ -5,6 +5,7 @@
 //! Differs: the number of entries can be bounded; a refused credential can be forgotten; a clock that is set back ends
 //! what was kept (upstream's clock cannot be).
 
+mod account_key;
 mod key;
 
 use std::{
@@ -20,6 +21,8 @@ use std::{
 use keyfob_api::CacheKeyType;
 use prometheus_client::metrics::gauge::Gauge;
 
+pub use account_key::ServiceAccountKey;
+pub(crate) use account_key::{flight_key, token_hash};
 pub(crate) use key::CacheKeys;
 pub use key::{CacheKey, KeyTooLong};
 

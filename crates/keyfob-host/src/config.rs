@@ -135,6 +135,13 @@ pub struct TokenAttributes {
     pub optional_service_account_annotation_keys: Vec<String>,
 }
 
+impl TokenAttributes {
+    /// Whether a cached answer belongs to one token, not to all of its account.
+    pub(crate) fn is_cached_by_token(&self) -> bool {
+        self.cache_type == "Token"
+    }
+}
+
 /// What a plugin is told and how it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn docker_finds_the_credential_under_its_own_name_of_the_registry() {
         let entry = |key: &str| (key.to_owned(), login("ada", "", ""));
-        let logins = Logins::new(Source::Provider("p".into()), [entry("*.io"), entry("docker.io")]);
+        let logins = Logins::new(Source::provider("p"), [entry("*.io"), entry("docker.io")]);
         let logins = [Arc::new(logins)];
         let key = |image: &str| {
             let found = select(image, MatchTarget::parse(image).ok().as_ref(), &logins);

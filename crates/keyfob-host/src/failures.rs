@@ -18,7 +18,7 @@ const REMEMBERED: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Failures {
     backoff: Option<Backoff>,
-    by_image: Mutex<HashMap<Box<str>, Failure>>,
+    by_question: Mutex<HashMap<Box<[u8]>, Failure>>,
 }
 
 #[derive(Debug)]
@@ -32,34 +32,34 @@ struct Failure {
 
 impl Failures {
     pub(crate) fn new(backoff: Option<Backoff>) -> Self {
-        Self { backoff, by_image: Mutex::default() }
+        Self { backoff, by_question: Mutex::default() }
     }
 
-    /// Why an image is not asked about now.
-    pub(crate) fn hold(&self, image: &str, now: SystemTime) -> Option<Arc<CallError>> {
+    /// Why something is not asked now.
+    pub(crate) fn hold(&self, question: &[u8], now: SystemTime) -> Option<Arc<CallError>> {
         self.backoff?;
-        let by_image = self.lock();
-        let failure = by_image.get(image)?;
+        let by_question = self.lock();
+        let failure = by_question.get(question)?;
         let wait = failure.wait(now)?;
         let (failures, last) = (failure.in_a_row, failure.last.clone());
         Some(Arc::new(CallError::BackingOff { wait, failures, last }))
     }
 
-    pub(crate) fn record(&self, image: &str, error: &Arc<CallError>, now: SystemTime) {
+    pub(crate) fn record(&self, question: &[u8], error: &Arc<CallError>, now: SystemTime) {
         let Some(backoff) = self.backoff else { return };
-        let mut by_image = self.lock();
-        let before = by_image.get(image).map(|failure| failure.in_a_row);
+        let mut by_question = self.lock();
+        let before = by_question.get(question).map(|failure| failure.in_a_row);
         if before.is_none() {
-            make_room(&mut by_image, REMEMBERED, |failure| failure.at);
+            make_room(&mut by_question, REMEMBERED, |failure| failure.at);
         }
         let in_a_row = before.unwrap_or_default().saturating_add(1);
         let (length, last) = (backoff.after(in_a_row), error.clone());
-        by_image.insert(image.into(), Failure { in_a_row, at: now, length, last });
+        by_question.insert(question.into(), Failure { in_a_row, at: now, length, last });
     }
 
-    pub(crate) fn forget(&self, image: &str) {
+    pub(crate) fn forget(&self, question: &[u8]) {
         if self.backoff.is_some() {
-            self.lock().remove(image);
+            self.lock().remove(question);
         }
     }
 
@@ -67,8 +67,8 @@ impl Failures {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Failure>> {
-        self.by_image.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Failure>> {
+        self.by_question.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

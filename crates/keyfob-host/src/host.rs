@@ -13,17 +13,17 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use futures_util::future::join_all;
 use keyfob_exec::{Invocation, LookupError};
 
 pub use build::{BuildError, HostBuilder, PluginProblem};
 
 use crate::{
     Answer, CacheKey, Chain, Config, Credential, DockerConfigFileError, FeatureGates, Logins,
-    NodeDockerConfig, ProviderOutcome, ProviderReport, Pull, Source,
+    NodeDockerConfig, ProviderReport, Pull, Source,
     cache::CacheKeys,
-    flight::Ticket,
     index::PatternIndex,
-    provider::{Flown, Provider, Step, Surroundings},
+    provider::{Pending, Provider, Step, Surroundings},
     select,
 };
 
@@ -56,10 +56,11 @@ impl Host {
     /// runtime that was [given](HostBuilder::runtime), or else on that of whoever asks first: it must go on being driven.
     pub async fn credentials(&self, pull: &Pull) -> Answer {
         let (mut reports, waiting) = self.begin(pull);
-        for Waiting { place, provider, ticket } in waiting {
-            let name = provider.name.clone();
-            let outcome = provider.wait(ticket, pull.image()).await;
-            reports.insert(place, ProviderReport { provider: name, outcome });
+        let wait = |Waiting { place, provider, pending }| async move {
+            (place, provider.wait(pending, pull).await)
+        };
+        for (place, report) in join_all(waiting.into_iter().map(wait)).await {
+            reports.insert(place, report);
         }
         let (node, docker_config_error) = self.node_docker_config();
         let find = |sources: &[Arc<Logins>]| select(pull.image(), pull.target(), sources);
@@ -87,6 +88,11 @@ impl Host {
         snapshot.providers.iter().any(|provider| provider.forget(logins))
     }
 
+    /// Forgets the tokens of a pod that is gone.
+    pub fn forget_pod(&self, uid: &str) {
+        self.around.identities.tokens.forget_pod(uid);
+    }
+
     /// Replaces the configuration, between two pulls. Providers that did not change keep what they have answered.
     ///
     /// On any error the old configuration stays.
@@ -105,7 +111,8 @@ impl Host {
         replaced
     }
 
-    /// What would be run to ask a provider for an image's credentials; `None` if there is no such provider.
+    /// What would be run to ask a provider for an image's credentials, but that no service account is in the request;
+    /// `None` if there is no such provider.
     pub fn invocation(
         &self,
         provider: &str,
@@ -150,19 +157,10 @@ impl Host {
         let now = self.around.clock.now();
         let providers = matching.into_iter().filter_map(|at| snapshot.providers.get(at));
         for (place, provider) in providers.enumerate() {
-            let step = match &keys {
-                Ok(keys) => provider.ask(pull.image(), keys, now),
-                Err(error) => {
-                    let error = provider.failed(pull.image(), (*error).into());
-                    Step::Done(ProviderOutcome::Failed(error))
-                }
-            };
-            match step {
-                Step::Done(outcome) => {
-                    reports.push(ProviderReport { provider: provider.name.clone(), outcome });
-                }
-                Step::Waiting(ticket) => {
-                    waiting.push(Waiting { place, provider: provider.clone(), ticket });
+            match provider.ask(pull, &keys, now) {
+                Step::Done(outcome) => reports.push(provider.report(outcome)),
+                Step::Waiting(pending) => {
+                    waiting.push(Waiting { place, provider: provider.clone(), pending });
                 }
             }
         }
@@ -175,7 +173,7 @@ struct Waiting {
     /// Where its report stands among all.
     place: usize,
     provider: Arc<Provider>,
-    ticket: Ticket<Flown>,
+    pending: Pending,
 }
 
 /// An answer in a cache.

@@ -3,6 +3,7 @@
 //! - [`Config`]: which plugins there are and for which images, read and judged as a kubelet does.
 //! - [`Host`]: asks them, and remembers what they answered.
 //! - [`Logins`], [`Credential`]: what a source gave, and what of it is for an image, in the order to try.
+//! - [`ServiceAccounts`]: as whom plugins are asked, if they want to know.
 //! - [`DockerConfig`], [`NodeDockerConfig`], [`PullSecret`]: the logins that no plugin gives.
 //!
 //! ```no_run
@@ -28,6 +29,7 @@
 mod aging;
 mod answer;
 mod cache;
+mod call_error;
 mod chain;
 mod config;
 mod docker_config;
@@ -36,6 +38,7 @@ mod flight;
 mod gates;
 mod hexadecimal;
 mod host;
+mod identity;
 mod index;
 mod logins;
 mod metrics;
@@ -44,9 +47,11 @@ mod options;
 mod plugin;
 mod provider;
 mod pull_secret;
+mod question;
 
 pub use answer::{Answer, ProviderOutcome, ProviderReport, Pull, Skipped};
-pub use cache::{CacheKey, KeyTooLong};
+pub use cache::{CacheKey, KeyTooLong, ServiceAccountKey};
+pub use call_error::CallError;
 pub use chain::Chain;
 pub use config::{
     Config, ConfigError, EnvVar, ErrorKind, Invalid, Place, Protocol, ProviderConfig, ReadError,
@@ -55,8 +60,17 @@ pub use config::{
 pub use docker_config::{DockerConfig, DockerConfigError, DockerConfigProblem};
 pub use gates::{FeatureGates, GatesError, ParsedGates};
 pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloaded};
-pub use logins::{Credential, Login, Logins, SecretCoordinates, SkippedKey, Source, select};
+#[cfg(feature = "kube")]
+pub use identity::kubernetes::{KubernetesApi, PodRecord};
+pub use identity::token_directory::TokenDirectory;
+pub use identity::{
+    Fetching, Identity, IdentityError, IdentityStep, PodIdentity, PodReference, ServiceAccount,
+    ServiceAccountCoordinates, ServiceAccounts, Token, TokenManager, TokenRequest,
+};
+pub use logins::{
+    Credential, Login, Logins, ProviderSource, SecretCoordinates, SkippedKey, Source, select,
+};
 pub use node_docker_config::{DockerConfigFileError, NodeDockerConfig};
 pub use options::{Backoff, HostOptions, MissingPlugins};
-pub use plugin::{CallError, MOST_OUTPUT};
+pub use plugin::MOST_OUTPUT;
 pub use pull_secret::{PullSecret, PullSecretError, PullSecretFileError};

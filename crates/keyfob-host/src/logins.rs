@@ -13,7 +13,7 @@ use keyfob_api::{InvalidKey, JsonWriter, MatchTarget, RegistryKey, Secret};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::hexadecimal::hexadecimal;
+use crate::{ServiceAccountCoordinates, hexadecimal::hexadecimal};
 
 /// A user name and a password for a registry. `email` only docker configurations have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,8 +45,23 @@ pub enum Source {
     PullSecret(Arc<SecretCoordinates>),
     /// The node's docker configuration, at this path.
     DockerConfig(Arc<Path>),
-    /// The plugin of this name.
-    Provider(Arc<str>),
+    /// A plugin.
+    Provider(Arc<ProviderSource>),
+}
+
+impl Source {
+    /// The plugin of this name, asked without a service account.
+    pub fn provider(name: impl Into<Arc<str>>) -> Self {
+        Self::Provider(Arc::new(ProviderSource { name: name.into(), account: None }))
+    }
+
+    /// The service account that a plugin was asked with.
+    pub fn service_account(&self) -> Option<&Arc<ServiceAccountCoordinates>> {
+        match self {
+            Self::Provider(plugin) => plugin.account.as_ref(),
+            Self::PullSecret(_) | Self::DockerConfig(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Source {
@@ -54,9 +69,18 @@ impl fmt::Display for Source {
         match self {
             Self::PullSecret(secret) => write!(f, "pull-secret:{}", secret.name),
             Self::DockerConfig(path) => write!(f, "docker-config:{}", path.display()),
-            Self::Provider(name) => f.write_str(name),
+            Self::Provider(plugin) => f.write_str(&plugin.name),
         }
     }
+}
+
+/// Which plugin, asked as whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderSource {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The service account it was asked with, and whose pods alone may use its answer; nothing if there was none.
+    pub account: Option<Arc<ServiceAccountCoordinates>>,
 }
 
 /// Which secret.
@@ -80,7 +104,7 @@ pub struct Logins {
     skipped: Box<[SkippedKey]>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Entry {
     key: RegistryKey,
     login: Login,
@@ -102,6 +126,12 @@ impl Logins {
         let mut read = read.into_iter();
         let first = read.next().unwrap_or_default();
         Self { source, first, rest: read.collect(), skipped: skipped.into() }
+    }
+
+    /// The same, of another source.
+    pub(crate) fn as_of(&self, source: Source) -> Self {
+        let (first, rest, skipped) = (self.first.clone(), self.rest.clone(), self.skipped.clone());
+        Self { source, first, rest, skipped }
     }
 
     /// Where they came from.
@@ -155,6 +185,11 @@ impl Credential {
     /// Where it came from.
     pub fn source(&self) -> &Source {
         &self.logins.source
+    }
+
+    /// The service account that its plugin was asked with; nothing if every pod of the node may use it.
+    pub fn service_account(&self) -> Option<&ServiceAccountCoordinates> {
+        self.source().service_account().map(|account| &**account)
     }
 
     /// The key it was found under.

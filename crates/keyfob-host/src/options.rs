@@ -1,4 +1,4 @@
-//! What a host may do beyond a kubelet. All of it is off unless asked for.
+//! What a host may do beyond a kubelet. All of it is off unless asked for, but that no server is waited for without end.
 
 use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
@@ -25,6 +25,11 @@ pub struct HostOptions {
     pub trust: TrustPolicy,
     /// What to do about plugins that are not there. A kubelet does not start.
     pub missing_plugins: MissingPlugins,
+    /// How long each answer about a service account may take. A kubelet sets no limit.
+    pub identity_timeout: Duration,
+    /// Whether providers that use service accounts may not answer for every image (`cacheKeyType: Global`). KEP-4412
+    /// wanted that; a kubelet allows it.
+    pub refuse_global_with_service_accounts: bool,
 }
 
 impl HostOptions {
@@ -44,6 +49,8 @@ impl Default for HostOptions {
             anonymous_last: false,
             trust: TrustPolicy::Report,
             missing_plugins: MissingPlugins::Refuse,
+            identity_timeout: Duration::from_secs(30),
+            refuse_global_with_service_accounts: false,
         }
     }
 }

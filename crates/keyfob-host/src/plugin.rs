@@ -11,17 +11,14 @@ use std::{
 };
 
 use keyfob_api::{
-    CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, FirstKepError, GoDuration,
-    ProviderVersion, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
-    ResponseError,
+    CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, GoDuration,
+    ProviderVersion, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse, Secret,
 };
 use keyfob_exec::{
-    Finished, Invocation, Limits, LookupError, Program, RunError, Runner, Stdin, TrustPolicy,
-    Untrusted, check_trust,
+    Finished, Invocation, Limits, LookupError, Program, Runner, Stdin, TrustPolicy, check_trust,
 };
-use thiserror::Error;
 
-use crate::{Chain, EnvVar, HostOptions, KeyTooLong, Login, Protocol, ProviderConfig};
+use crate::{CallError, EnvVar, HostOptions, Identity, Login, Protocol, ProviderConfig};
 
 /// How many bytes a plugin may print.
 pub const MOST_OUTPUT: usize = 8 << 20;
@@ -89,15 +86,16 @@ impl Plugin {
     }
 
     /// The run that asks about an image. The file is looked up anew each time, so a replaced one is used.
-    pub(crate) fn invocation(&self, image: &str) -> Result<Invocation, LookupError> {
+    pub(crate) fn invocation(
+        &self,
+        image: &str,
+        identity: Option<&Identity>,
+    ) -> Result<Invocation, LookupError> {
         let program = Program::in_directory(&self.directory, &self.name)?;
         let limits = Limits { stdout: MOST_OUTPUT, ..Limits::default() };
         let mut invocation = Invocation::new(program).limits(limits).deadline(self.timeout);
         let request = match self.dialect {
-            Dialect::Kubelet(version) => {
-                let image = image.to_owned();
-                CredentialProviderRequest { image, ..Default::default() }.encode(version)
-            }
+            Dialect::Kubelet(version) => request(image, identity).encode(version),
             Dialect::FirstKep => {
                 invocation = invocation.args(["get-credentials"]);
                 RegistryCredentialPluginRequest { image: image.to_owned() }.encode()
@@ -110,6 +108,9 @@ impl Plugin {
                 invocation = invocation.redact(value.clone());
             }
         }
+        if let Some(token) = identity.and_then(Identity::some_token) {
+            invocation = invocation.redact(token.clone());
+        }
         Ok(invocation)
     }
 
@@ -117,9 +118,10 @@ impl Plugin {
     pub(crate) async fn ask(
         &self,
         image: &str,
+        identity: Option<&Identity>,
         runner: &dyn Runner,
     ) -> (Duration, Result<PluginAnswer, CallError>) {
-        let invocation = match self.trusted_invocation(image) {
+        let invocation = match self.trusted_invocation(image, identity) {
             Ok(invocation) => invocation,
             Err(error) => return (Duration::ZERO, Err(error)),
         };
@@ -129,8 +131,12 @@ impl Plugin {
         }
     }
 
-    fn trusted_invocation(&self, image: &str) -> Result<Invocation, CallError> {
-        let invocation = self.invocation(image)?;
+    fn trusted_invocation(
+        &self,
+        image: &str,
+        identity: Option<&Identity>,
+    ) -> Result<Invocation, CallError> {
+        let invocation = self.invocation(image, identity)?;
         if self.trust == TrustPolicy::Strict {
             check_trust(invocation.program(), TrustPolicy::Strict)?;
         }
@@ -148,6 +154,15 @@ impl Plugin {
                 Ok(PluginAnswer::of_first_kep(response, image))
             }
         }
+    }
+}
+
+fn request(image: &str, identity: Option<&Identity>) -> CredentialProviderRequest {
+    let annotations = identity.map(|identity| identity.annotations.clone());
+    CredentialProviderRequest {
+        image: image.to_owned(),
+        service_account_token: identity.and_then(Identity::some_token).cloned(),
+        service_account_annotations: annotations.unwrap_or_default(),
     }
 }
 
@@ -178,6 +193,11 @@ impl From<CredentialProviderResponse> for PluginAnswer {
 }
 
 impl PluginAnswer {
+    /// Whether one of its passwords, for whatever key, is this.
+    pub(crate) fn has_password(&self, password: &Secret<String>) -> bool {
+        self.entries.iter().any(|(_, login)| login.password == *password)
+    }
+
     /// One login, for the registry of the image that was asked about; it may be kept for that image.
     fn of_first_kep(response: RegistryCredentialPluginResponse, image: &str) -> Self {
         let registry = image.split('/').next().unwrap_or_default().to_owned();
@@ -208,69 +228,6 @@ impl Lifetime {
         }
         let length = Duration::from_nanos(duration.as_nanos().unsigned_abs());
         if duration.is_negative() { now.checked_sub(length) } else { now.checked_add(length) }
-    }
-}
-
-/// Why a provider gave nothing. It never quotes what its plugin printed on stdout.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum CallError {
-    /// There is no plugin, or none that can be run.
-    #[error(transparent)]
-    Lookup(#[from] LookupError),
-    /// Somebody else could have written the plugin.
-    #[error("the plugin is not run")]
-    Untrusted(#[from] Untrusted),
-    /// The plugin did not run to a good end.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// What it printed is not an answer.
-    #[error("the plugin's answer is not valid")]
-    Response(#[from] ResponseError),
-    /// What it printed is not an answer of the first KEP's dialect.
-    #[error("the plugin's answer is not valid")]
-    FirstKep(#[from] FirstKepError),
-    /// The image's name is too long for the cache.
-    #[error(transparent)]
-    CacheKey(#[from] KeyTooLong),
-    /// It failed a moment ago and is left alone for a while.
-    #[error(
-        "not asked again for {} s after {failures} failures in a row; the last: {}",
-        wait.as_secs_f64().ceil(),
-        Chain(&**last)
-    )]
-    BackingOff {
-        /// How long still.
-        wait: Duration,
-        /// How many in a row.
-        failures: u32,
-        /// The last one.
-        last: Arc<Self>,
-    },
-    /// The run ended without an answer: its runtime was shut down, or there is a defect in this program.
-    #[error(
-        "the run of the plugin was lost, because the program is shutting down or by a defect of it"
-    )]
-    Lost,
-    /// There is no runtime to run the plugin on.
-    #[error(
-        "there is no tokio runtime to run the plugin on: give one to the host, or ask from within one"
-    )]
-    NoRuntime,
-}
-
-impl CallError {
-    /// How long the plugin ran; nothing if it did not, or nobody knows.
-    pub fn elapsed(&self) -> Option<Duration> {
-        match self {
-            Self::Run(error) => error.elapsed(),
-            _ => None,
-        }
-    }
-
-    /// Whether upstream counts it as an error of the plugin: it could not be run, or did not end well in time.
-    pub(crate) fn is_of_the_run(&self) -> bool {
-        matches!(self, Self::Lookup(_) | Self::Untrusted(_) | Self::Run(_))
     }
 }
 

@@ -3,23 +3,30 @@
 //! Upstream: `pluginProvider.provide` in `pkg/credentialprovider/plugin/plugin.go`.
 //! Differs: an answer is stored once, not by every waiter.
 
+mod answer;
+mod run;
+
 use std::{
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use keyfob_api::{CacheKeyType, GoDuration};
+use keyfob_api::CacheKeyType;
 use keyfob_exec::{Clock, Invocation, LookupError, Runner};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
-    CallError, Chain, HostOptions, Logins, ProviderConfig, ProviderOutcome, Skipped, Source,
+    CallError, HostOptions, Identity, KeyTooLong, Logins, PodIdentity, ProviderConfig,
+    ProviderOutcome, ProviderReport, Pull, ServiceAccountCoordinates, Skipped, Source,
+    TokenAttributes,
     cache::{Cache, CacheKey, CacheKeys, Hit},
     failures::Failures,
-    flight::{Flights, Pilot, Ticket},
+    flight::{Flights, Ticket},
+    identity::Identities,
     metrics::{Metrics, PluginMetrics},
-    plugin::{Plugin, PluginAnswer},
+    plugin::Plugin,
+    question::{HeldQuestion, Question},
 };
 
 /// What all providers of a host stand in.
@@ -31,10 +38,11 @@ pub(crate) struct Surroundings {
     pub(crate) options: HostOptions,
     pub(crate) metrics: Metrics,
     pub(crate) runtime: Option<Handle>,
+    pub(crate) identities: Identities,
 }
 
 impl Surroundings {
-    /// Where plugins run: the host's own runtime, or the caller's.
+    /// Where plugins run and identities are asked for: the host's own runtime, or the caller's.
     fn runtime(&self) -> Option<Handle> {
         self.runtime.clone().or_else(|| Handle::try_current().ok())
     }
@@ -44,6 +52,7 @@ impl Surroundings {
 #[derive(Debug)]
 pub(crate) struct Provider {
     pub(crate) name: Arc<str>,
+    source: Source,
     pub(crate) config: ProviderConfig,
     plugin: Plugin,
     cache: Cache,
@@ -64,6 +73,13 @@ pub(crate) enum Brought {
     Fetched(Fetched),
 }
 
+impl Brought {
+    fn account(&self) -> Option<&Arc<ServiceAccountCoordinates>> {
+        let (Self::Found(Hit { logins, .. }) | Self::Fetched(Fetched { logins, .. })) = self;
+        logins.source().service_account()
+    }
+}
+
 /// A new answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
@@ -75,9 +91,22 @@ pub(crate) struct Fetched {
 }
 
 /// How far a question got without waiting.
-pub(crate) enum Step {
+pub(crate) enum Step<W> {
     Done(ProviderOutcome),
-    Waiting(Ticket<Flown>),
+    Waiting(W),
+}
+
+/// What must be waited for.
+pub(crate) enum Pending {
+    Run(Boarded),
+    /// Whose pull it is, and then the rest.
+    Identity(JoinHandle<Result<Identity, ProviderOutcome>>),
+}
+
+/// A question whose run is under way.
+pub(crate) struct Boarded {
+    question: Arc<HeldQuestion>,
+    ticket: Ticket<Flown>,
 }
 
 impl Provider {
@@ -94,6 +123,7 @@ impl Provider {
             ),
             flights: Flights::new(metrics.waiters.clone()),
             failures: Failures::new(options.backoff),
+            source: Source::provider(name.clone()),
             name,
             config,
             metrics,
@@ -101,51 +131,57 @@ impl Provider {
         }
     }
 
-    /// Answers from the cache, or starts or joins a run.
-    pub(crate) fn ask(self: &Arc<Self>, image: &str, keys: &CacheKeys, now: SystemTime) -> Step {
-        if let Some(why) = self.skips() {
-            return Step::Done(ProviderOutcome::Skipped(why));
-        }
-        if let Some(hit) = self.cache.get(keys, now, self.retry_renewal()) {
-            self.metrics.hits.inc();
-            if hit.refresh {
-                self.refresh(image, keys, now);
+    /// Finds out as whom to ask if the provider wants to know, and otherwise asks. The keys are those of nobody.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        pull: &Pull,
+        keys: &Result<CacheKeys, KeyTooLong>,
+        now: SystemTime,
+    ) -> Step<Pending> {
+        match (&self.config.token_attributes, pull.pod_with_account()) {
+            (Some(attributes), Some(pod)) => return self.identify(attributes, pod),
+            (Some(attributes), None) if attributes.require_service_account == Some(true) => {
+                return Step::Done(self.skip(pull, Skipped::NoServiceAccount));
             }
-            return Step::Done(hit.into());
+            _ => {}
         }
-        self.metrics.misses.inc();
-        let (ticket, pilot) = self.flights.board(image.as_bytes());
-        if let Some(pilot) = pilot {
-            self.take_off(pilot, image, keys, now);
-        }
-        Step::Waiting(ticket)
-    }
-
-    /// Waits for a run. One that was lost with the runtime of whoever asked first is started again, once.
-    pub(crate) async fn wait(
-        self: Arc<Self>,
-        ticket: Ticket<Flown>,
-        image: &str,
-    ) -> ProviderOutcome {
-        if let Some(flown) = ticket.redeem().await {
-            return flown.into();
-        }
-        let again = match CacheKeys::new(image, &[]) {
-            Ok(keys) => self.ask(image, &keys, self.around.clock.now()),
-            Err(error) => Step::Done(ProviderOutcome::Failed(self.failed(image, error.into()))),
+        let answered = match keys {
+            Ok(keys) => self.answer(Question::of_nobody(pull.image(), keys), now),
+            Err(error) => Step::Done(self.fail(pull, None, CallError::CacheKey(*error))),
         };
-        match again {
-            Step::Done(outcome) => outcome,
-            Step::Waiting(ticket) => match ticket.redeem().await {
-                Some(flown) => flown.into(),
-                None => ProviderOutcome::Failed(Arc::new(CallError::Lost)),
-            },
+        match answered {
+            Step::Done(outcome) => Step::Done(outcome),
+            Step::Waiting(boarded) => Step::Waiting(Pending::Run(boarded)),
         }
     }
 
-    /// What will be run for an image.
+    /// Waits for what was begun.
+    pub(crate) async fn wait(self: Arc<Self>, pending: Pending, pull: &Pull) -> ProviderReport {
+        let task = match pending {
+            Pending::Run(boarded) => return self.report(self.arrive(boarded).await),
+            Pending::Identity(task) => task,
+        };
+        let lost = |_| Err(ProviderOutcome::Failed(Arc::new(CallError::Lost)));
+        match task.await.unwrap_or_else(lost) {
+            Ok(identity) => self.ask_as(Arc::new(identity), pull).await,
+            Err(ProviderOutcome::Skipped(why)) => self.report(self.skip(pull, why)),
+            Err(outcome) => {
+                if let ProviderOutcome::Failed(error) = &outcome {
+                    self.log(pull.image(), error.account(), error);
+                }
+                self.report(outcome)
+            }
+        }
+    }
+
+    /// What a provider did that was asked as nobody.
+    pub(crate) fn report(&self, outcome: ProviderOutcome) -> ProviderReport {
+        ProviderReport { provider: self.name.clone(), identity: None, outcome }
+    }
+
+    /// What will be run for an image, but for the identity.
     pub(crate) fn invocation(&self, image: &str) -> Result<Invocation, LookupError> {
-        self.plugin.invocation(image)
+        self.plugin.invocation(image, None)
     }
 
     /// Forgets an answer that is still kept; whatever failed since then is asked again too.
@@ -161,120 +197,48 @@ impl Provider {
         self.cache.keys()
     }
 
-    /// A provider for service accounts has nothing to ask with while pulls carry none.
-    fn skips(&self) -> Option<Skipped> {
-        let attributes = self.config.token_attributes.as_ref()?;
-        (attributes.require_service_account == Some(true)).then_some(Skipped::NoServiceAccount)
-    }
-
-    /// After how long a renewal is tried again: the last one has ended by then. Nothing if answers are not renewed.
-    fn retry_renewal(&self) -> Option<Duration> {
-        let options = &self.around.options;
-        let backoff = options.backoff.unwrap_or_default().initial;
-        options.refresh_ahead.and(Some(backoff.max(options.timeout_of(&self.name))))
-    }
-
-    /// From when on an answer is renewed, if at all; not in the first half of its life, however short that is.
-    fn renewal(&self, now: SystemTime, expires: SystemTime) -> Option<SystemTime> {
-        let ahead = self.around.options.refresh_ahead?;
-        let life = expires.duration_since(now).unwrap_or_default();
-        expires.checked_sub(ahead.min(life / 2))
-    }
-
-    /// In the background, and only if nobody is asking already.
-    fn refresh(self: &Arc<Self>, image: &str, keys: &CacheKeys, now: SystemTime) {
-        if self.failures.hold(image, now).is_some() {
-            return;
-        }
-        if let (_, Some(pilot)) = self.flights.board(image.as_bytes()) {
-            self.fly(pilot, image, keys);
-        }
-    }
-
-    /// Lands at once if the answer came while the caller was on its way, or if the question is not to be asked now.
-    fn take_off(
+    /// Belongs to no caller, and is done in its time; meanwhile other providers run.
+    fn identify(
         self: &Arc<Self>,
-        pilot: Pilot<Flown>,
-        image: &str,
-        keys: &CacheKeys,
-        now: SystemTime,
-    ) {
-        if let Some(hit) = self.cache.get(keys, now, None) {
-            pilot.land(Ok(Brought::Found(hit)));
-        } else if let Some(error) = self.failures.hold(image, now) {
-            pilot.land(Err(error));
-        } else {
-            self.fly(pilot, image, keys);
-        }
-    }
-
-    /// The run belongs to no caller. What is lost with it, by a panic or the end of its runtime, is only its answer.
-    fn fly(self: &Arc<Self>, pilot: Pilot<Flown>, image: &str, keys: &CacheKeys) {
+        attributes: &TokenAttributes,
+        pod: &Arc<PodIdentity>,
+    ) -> Step<Pending> {
         let Some(runtime) = self.around.runtime() else {
-            return pilot.land(Err(Arc::new(CallError::NoRuntime)));
+            return Step::Done(ProviderOutcome::Failed(Arc::new(CallError::NoRuntime)));
         };
-        let (provider, image, keys) = (self.clone(), image.to_owned(), keys.clone());
-        runtime.clone().spawn(async move {
-            let fetching = {
-                let (provider, image) = (provider.clone(), image.clone());
-                runtime.spawn(async move { provider.fetch(&image, &keys).await })
-            };
-            let flown = fetching.await;
-            pilot.land(flown.unwrap_or_else(|_| Err(provider.failed(&image, CallError::Lost))));
-        });
+        let (around, attributes, pod) = (self.around.clone(), attributes.clone(), pod.clone());
+        let identity = async move { around.identities.establish(&attributes, &pod).await };
+        Step::Waiting(Pending::Identity(runtime.spawn(identity)))
     }
 
-    async fn fetch(&self, image: &str, keys: &CacheKeys) -> Flown {
-        tracing::debug!(provider = %self.name, image, "asking the plugin");
-        let (took, answer) = self.run(image).await;
-        let now = self.around.clock.now();
-        match answer {
-            Ok(answer) => {
-                self.failures.forget(image);
-                Ok(Brought::Fetched(self.keep(answer, keys, now, took)))
-            }
-            Err(error) => Err(self.failed(image, error)),
-        }
+    async fn ask_as(self: &Arc<Self>, identity: Arc<Identity>, pull: &Pull) -> ProviderReport {
+        let by_token = self.config.token_attributes.as_ref();
+        let by_token = by_token.is_some_and(TokenAttributes::is_cached_by_token);
+        let question = HeldQuestion::of_somebody(pull.image(), identity.clone(), by_token);
+        let outcome = match question {
+            Err(error) => self.fail(pull, Some(&identity.account), error),
+            Ok(question) => match self.answer(question.get(), self.around.clock.now()) {
+                Step::Done(outcome) => outcome,
+                Step::Waiting(boarded) => self.arrive(boarded).await,
+            },
+        };
+        ProviderReport { identity: Some(identity), ..self.report(outcome) }
     }
 
-    /// Every failure is logged here, once, and remembered.
-    pub(crate) fn failed(&self, image: &str, error: CallError) -> Arc<CallError> {
-        tracing::warn!(
-            provider = %self.name, image, error = %Chain(&error),
-            "the plugin gave no credentials; other providers may"
-        );
-        let error = Arc::new(error);
-        self.failures.record(image, &error, self.around.clock.now());
-        error
+    /// Not worth more than a line for those who look for it: pods may choose so.
+    fn skip(&self, pull: &Pull, why: Skipped) -> ProviderOutcome {
+        let (image, pod) = (pull.image(), pull.pod());
+        tracing::debug!(provider = %self.name, image, ?pod, %why, "the plugin is not asked");
+        ProviderOutcome::Skipped(why)
     }
 
-    async fn run(&self, image: &str) -> (Duration, Result<PluginAnswer, CallError>) {
-        let (took, answer) = self.plugin.ask(image, &*self.around.runner).await;
-        self.around.metrics.ran(&self.name, took);
-        if answer.as_ref().is_err_and(CallError::is_of_the_run) {
-            self.around.metrics.failed(&self.name);
-        }
-        (took, answer)
-    }
-
-    fn keep(
+    fn fail(
         &self,
-        answer: PluginAnswer,
-        keys: &CacheKeys,
-        now: SystemTime,
-        took: Duration,
-    ) -> Fetched {
-        let default = self.config.default_cache_duration.unwrap_or(GoDuration::ZERO);
-        let expires = answer.lifetime.expiry(now, default).filter(|expires| *expires >= now);
-        let logins = Arc::new(Logins::new(Source::Provider(self.name.clone()), answer.entries));
-        if let [first, rest @ ..] = logins.skipped() {
-            let more = rest.len();
-            tracing::warn!(provider = %self.name, %first, more, "keys of the answer are no URLs; left out");
-        }
-        if let Some(expires) = expires {
-            let (key, renewal) = (keys.of(answer.scope), self.renewal(now, expires));
-            self.cache.put(key, logins.clone(), [now, expires], renewal);
-        }
-        Fetched { logins, scope: answer.scope, expires, took }
+        pull: &Pull,
+        account: Option<&ServiceAccountCoordinates>,
+        error: CallError,
+    ) -> ProviderOutcome {
+        self.log(pull.image(), account, &error);
+        ProviderOutcome::Failed(Arc::new(error))
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use keyfob_exec::{Finished, Invocation, RunError, Status, StderrTail};
-use keyfob_host::{Config, Host, ProviderConfig, Pull};
+use keyfob_host::{Config, Host, PodIdentity, ProviderConfig, Pull, TokenAttributes};
 use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture};
 
 /// One plugin fails, one panics, one answers with a thousand keys that are none.
@@ -41,7 +41,7 @@ fn many_bad_keys() -> String {
 async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
     let logs = LogCapture::start();
     let plugins = tempfile::tempdir().unwrap();
-    let providers = ["fails", "panics", "many"].map(|name| {
+    let mut providers = ["fails", "panics", "many"].map(|name| {
         fs::write(plugins.path().join(name), "").unwrap();
         fs::set_permissions(plugins.path().join(name), Permissions::from_mode(0o755)).unwrap();
         ProviderConfig {
@@ -52,7 +52,7 @@ async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
             ..ProviderConfig::default()
         }
     });
-    let host = Host::builder(Config::new(providers), plugins.path());
+    let host = Host::builder(Config::new(providers.clone()), plugins.path());
     let host = host.runner(FakeRunner::new(says)).build().unwrap();
     let pull = Pull::parse("r.io/app").unwrap();
 
@@ -66,4 +66,30 @@ async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
     assert_eq!(lines("the run of the plugin was lost"), 1, "{text}");
     assert_eq!((lines("left out"), lines("more=999")), (1, 1), "{text}");
     LeakCheck::new(["hunter2"]).text("the log", &text);
+
+    let attributes = TokenAttributes {
+        service_account_token_audience: "registry".into(),
+        cache_type: "Token".into(),
+        require_service_account: Some(true),
+        ..TokenAttributes::default()
+    };
+    for provider in &mut providers {
+        provider.token_attributes = Some(attributes.clone());
+    }
+    let [first, ..] = providers;
+    host.reload(Config::new([first])).unwrap();
+    let pod = PodIdentity {
+        namespace: "team".into(),
+        service_account: "puller".into(),
+        ..PodIdentity::default()
+    };
+    host.credentials(&pull).await;
+    host.credentials(&pull.with_pod(pod)).await;
+
+    let text = logs.text();
+    let of = |level| text.lines().filter(move |line| line.contains(level));
+    let skipped: Vec<_> = of("DEBUG").filter(|line| line.contains("not asked")).collect();
+    assert!(matches!(*skipped, [line] if line.contains("this pull has none")), "{text}");
+    let failed: Vec<_> = of("WARN").filter(|line| line.contains("team/puller")).collect();
+    assert!(matches!(*failed, [line] if line.contains("standalone mode")), "{text}");
 }

@@ -126,9 +126,20 @@ impl Internet {
     ///
     /// # Panics
     /// When this machine has no loopback.
-    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     pub fn start(handler: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), handler)
+    }
+
+    /// The same at an address of this machine, as one that was down and comes back.
+    ///
+    /// # Panics
+    /// When the address is taken.
+    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
+    pub fn start_at(
+        address: SocketAddr,
+        handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).expect("a port on loopback");
         let address = listener.local_addr().expect("the port's number");
         let authority = Arc::new(Authority::new());
         let seen = Arc::new(Mutex::default());

@@ -31,3 +31,8 @@ pub use script::{Script, Step, Witness};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So is the program of the guide to identities.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/identity.md")]
+struct Identity;

@@ -18,6 +18,8 @@ pub struct Script(pub Vec<Step>);
 pub enum Step {
     /// Reads stdin to its end and prints this JSON document: what a good plugin does.
     Answer(Value),
+    /// The same, with the request's service account token wherever `$TOKEN` stands; nothing if it has none.
+    AnswerWithToken(Value),
     /// Prints this on stdout as it is, for instance half an answer.
     Print(String),
     /// Prints this on stderr.

@@ -102,3 +102,26 @@ fn a_script_may_depend_on_what_is_asked() {
     assert_eq!(codes, [Some(3), Some(4), Some(3), Some(5)]);
     std::fs::remove_file(file).unwrap();
 }
+
+#[test]
+fn a_script_may_give_the_requests_token_back_even_after_its_turn_came() {
+    let folder = std::env::temp_dir().join(format!("scripted-token-{}", std::process::id()));
+    let file = folder.join("request");
+    std::fs::create_dir(&folder).unwrap();
+    let answer = Script::new([Step::AnswerWithToken(serde_json::json!({"a": "<$TOKEN>"}))]);
+    let script = Script::new([Step::TakeTurns(folder.join("asked"), vec![answer])]);
+
+    let printed = [r#"{"serviceAccountToken":"a\"b"}"#, "{}"].map(|request| {
+        std::fs::write(&file, request).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "tests the program itself, not the runner")]
+        let ran = std::process::Command::new(scripted_plugin())
+            .arg(script.to_arg())
+            .stdin(std::fs::File::open(&file).unwrap())
+            .output()
+            .unwrap();
+        String::from_utf8(ran.stdout).unwrap()
+    });
+
+    assert_eq!(printed, ["{\"a\":\"<a\\\"b>\"}\n", "{\"a\":\"<>\"}\n"]);
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -51,9 +51,7 @@ impl fmt::Debug for CacheKey {
 
 /// A part of a key that is longer than its two bytes of length can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error(
-    "error generating cache key: cryptobyte: pending child length {0} exceeds 2-byte length prefix"
-)]
+#[error("cryptobyte: pending child length {0} exceeds 2-byte length prefix")]
 pub struct KeyTooLong(usize);
 
 /// The three keys under which an answer for an image may be found, in the order in which they are tried.
@@ -97,11 +95,15 @@ impl CacheKeys {
 }
 
 fn encode(bytes: &mut Vec<u8>, base: &str, identity: &[u8]) -> Result<(), KeyTooLong> {
-    for part in [base.as_bytes(), identity] {
-        let length = u16::try_from(part.len()).map_err(|_| KeyTooLong(part.len()))?;
-        bytes.extend(length.to_be_bytes());
-        bytes.extend(part);
-    }
+    put(bytes, base.as_bytes())?;
+    put(bytes, identity)
+}
+
+/// A part with its length before it.
+pub(super) fn put(bytes: &mut Vec<u8>, part: &[u8]) -> Result<(), KeyTooLong> {
+    let length = u16::try_from(part.len()).map_err(|_| KeyTooLong(part.len()))?;
+    bytes.extend(length.to_be_bytes());
+    bytes.extend(part);
     Ok(())
 }
 
@@ -123,7 +125,7 @@ mod tests {
         assert!(CacheKey::new(&long[1..], b"").is_ok());
         assert_eq!(
             CacheKey::new(&long, b"").unwrap_err().to_string(),
-            "error generating cache key: cryptobyte: pending child length 65536 exceeds 2-byte length prefix"
+            "cryptobyte: pending child length 65536 exceeds 2-byte length prefix"
         );
     }
 

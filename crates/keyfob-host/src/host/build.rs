@@ -22,6 +22,8 @@ use tokio::runtime::Handle;
 use super::{Host, Reloaded, Snapshot};
 use crate::{
     Config, FeatureGates, HostOptions, Invalid, MissingPlugins, NodeDockerConfig, ProviderConfig,
+    ServiceAccounts,
+    identity::{Identities, Standalone},
     index::PatternIndex,
     metrics::Metrics,
     provider::{Provider, Surroundings},
@@ -39,6 +41,7 @@ pub struct HostBuilder<'r> {
     registry: Option<&'r mut Registry>,
     runtime: Option<Handle>,
     docker_config: Option<NodeDockerConfig>,
+    accounts: Arc<dyn ServiceAccounts>,
 }
 
 impl<'r> HostBuilder<'r> {
@@ -53,6 +56,7 @@ impl<'r> HostBuilder<'r> {
             registry: None,
             runtime: None,
             docker_config: None,
+            accounts: Arc::new(Standalone),
         }
     }
 
@@ -97,6 +101,14 @@ impl<'r> HostBuilder<'r> {
         self
     }
 
+    /// Where pods' service accounts and their tokens come from. Without it, providers that use them fail, as those of a
+    /// kubelet in standalone mode do.
+    #[must_use]
+    pub fn service_accounts(mut self, accounts: impl ServiceAccounts + 'static) -> Self {
+        self.accounts = Arc::new(accounts);
+        self
+    }
+
     /// Where the host's metrics are shown, once it is built.
     #[must_use]
     pub fn metrics(mut self, registry: &'r mut Registry) -> Self {
@@ -104,7 +116,8 @@ impl<'r> HostBuilder<'r> {
         self
     }
 
-    /// Where plugins run, whoever asks. Without it they run on the runtime of whoever asks first.
+    /// Where plugins run and service accounts are asked for, whoever pulls. Without it that is the runtime of whoever asks
+    /// first.
     #[must_use]
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
@@ -117,10 +130,12 @@ impl<'r> HostBuilder<'r> {
             return Err(BuildError::PluginDirectory { path: self.plugins, source });
         }
         let hash = self.config.hash.clone();
+        let timeout = self.options.identity_timeout;
         let host = Host {
             current: ArcSwap::from_pointee(Snapshot::new(Vec::new())),
             reloading: Mutex::default(),
             around: Arc::new(Surroundings {
+                identities: Identities::new(self.accounts, self.clock.clone(), timeout),
                 clock: self.clock,
                 runner: self.runner,
                 plugins: self.plugins.into(),

@@ -15,7 +15,7 @@ fn login(username: &str) -> Login {
 fn source(name: &str, keys: &[&str]) -> Arc<Logins> {
     let login =
         |(place, key): (usize, &&str)| ((*key).to_owned(), login(&format!("{name}:{place}")));
-    Logins::new(Source::Provider(name.into()), keys.iter().enumerate().map(login)).into()
+    Logins::new(Source::provider(name), keys.iter().enumerate().map(login)).into()
 }
 
 fn found(image: &str, sources: &[Arc<Logins>]) -> Vec<String> {
@@ -64,7 +64,7 @@ fn a_credential_knows_all_about_itself() {
     let [credential] = &select("reg.test/app", Some(&target), slice::from_ref(&logins))[..] else {
         panic!("one credential")
     };
-    assert_eq!(credential.source(), &Source::Provider("a".into()));
+    assert_eq!(credential.source(), &Source::provider("a"));
     assert_eq!(credential.key().to_string(), "reg.test");
     assert_eq!((credential.username(), credential.password().expose().as_str()), ("a:1", PASSWORD));
     assert_eq!(credential.login(), &login("a:1"));
@@ -93,7 +93,7 @@ fn the_hash_is_over_what_go_would_write() {
         email: email.into(),
     };
     let hash = |login: Login| {
-        let logins = Logins::new(Source::Provider("a".into()), [("r.test", login)]);
+        let logins = Logins::new(Source::provider("a"), [("r.test", login)]);
         let target = MatchTarget::parse("r.test").unwrap();
         select("r.test", Some(&target), &[logins.into()])[0].hash()
     };

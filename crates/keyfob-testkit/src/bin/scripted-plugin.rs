@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{self, Read as _, Write as _},
     os::unix::ffi::OsStrExt as _,
+    path::PathBuf,
     process::{Command, ExitCode},
     time::Duration,
 };
@@ -21,13 +22,14 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     if script.starts_with('/') {
         script = fs::read_to_string(script)?;
     }
-    Ok(follow(serde_json::from_str(&script)?)?.unwrap_or(ExitCode::SUCCESS))
+    let mut read = String::new();
+    Ok(follow(serde_json::from_str(&script)?, &mut read)?.unwrap_or(ExitCode::SUCCESS))
 }
 
-/// Takes the steps of a script, until one ends the process.
-fn follow(script: Script) -> Result<Option<ExitCode>, Box<dyn Error>> {
+/// Takes the steps of a script, until one ends the process. All of stdin that was read is at hand.
+fn follow(script: Script, read: &mut String) -> Result<Option<ExitCode>, Box<dyn Error>> {
     for step in script.0 {
-        if let Some(code) = take(step)? {
+        if let Some(code) = take(step, read)? {
             return Ok(Some(code));
         }
     }
@@ -35,17 +37,21 @@ fn follow(script: Script) -> Result<Option<ExitCode>, Box<dyn Error>> {
 }
 
 /// Takes one step. Some end the process.
-fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
+fn take(step: Step, read: &mut String) -> Result<Option<ExitCode>, Box<dyn Error>> {
     match step {
         Step::Answer(answer) => {
-            read_stdin()?;
+            read_stdin(read)?;
             print(&format!("{answer}\n"))?;
+        }
+        Step::AnswerWithToken(answer) => {
+            read_stdin(read)?;
+            print(&format!("{answer}\n").replace("$TOKEN", &token_in(read)?))?;
         }
         Step::Print(text) => print(&text)?,
         Step::Say(text) => io::stderr().write_all(text.as_bytes())?,
-        Step::ReadStdin => drop(read_stdin()?),
-        Step::RecordStdin(path) => fs::write(path, read_stdin()?)?,
-        Step::Echo => print(&read_stdin()?)?,
+        Step::ReadStdin => drop(read_stdin(read)?),
+        Step::RecordStdin(path) => fs::write(path, read_stdin(read)?)?,
+        Step::Echo => print(&read_stdin(read)?)?,
         Step::SleepMs(length) => std::thread::sleep(Duration::from_millis(length)),
         Step::FloodStdout(length) => flood(io::stdout(), length)?,
         Step::FloodStderr(length) => flood(io::stderr(), length)?,
@@ -75,22 +81,12 @@ fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
         Step::Count(path) => {
             fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(b".")?;
         }
-        Step::TakeTurns(path, mut scripts) => {
-            let runs = fs::read_to_string(&path).unwrap_or_default().lines().count();
-            let request = read_stdin()?;
-            fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)?
-                .write_all(request.as_bytes())?;
-            let turn = runs.checked_rem(scripts.len()).ok_or("there are no turns to take")?;
-            return follow(scripts.swap_remove(turn));
-        }
+        Step::TakeTurns(path, scripts) => return take_turns(path, scripts, read),
         Step::Heed(scripts) => {
-            let request = read_stdin()?;
+            let request = read_stdin(read)?;
             let heard = scripts.into_iter().find(|(text, _)| request.contains(text));
             if let Some((_, script)) = heard {
-                return Ok(Some(follow(script)?.unwrap_or(ExitCode::SUCCESS)));
+                return Ok(Some(follow(script, read)?.unwrap_or(ExitCode::SUCCESS)));
             }
         }
         unknown => return Err(format!("unknown step {unknown:?}").into()),
@@ -98,10 +94,32 @@ fn take(step: Step) -> Result<Option<ExitCode>, Box<dyn Error>> {
     Ok(None)
 }
 
-fn read_stdin() -> io::Result<String> {
+fn take_turns(
+    path: PathBuf,
+    mut scripts: Vec<Script>,
+    read: &mut String,
+) -> Result<Option<ExitCode>, Box<dyn Error>> {
+    let runs = fs::read_to_string(&path).unwrap_or_default().lines().count();
+    let request = read_stdin(read)?;
+    fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(request.as_bytes())?;
+    let turn = runs.checked_rem(scripts.len()).ok_or("there are no turns to take")?;
+    follow(scripts.swap_remove(turn), read)
+}
+
+/// What was not read before.
+fn read_stdin(read: &mut String) -> io::Result<String> {
     let mut request = String::new();
     io::stdin().read_to_string(&mut request)?;
+    read.push_str(&request);
     Ok(request)
+}
+
+/// The token of a request, as it stands between quotes.
+fn token_in(request: &str) -> Result<String, Box<dyn Error>> {
+    let request: serde_json::Value = serde_json::from_str(request)?;
+    let token = request.get("serviceAccountToken").and_then(serde_json::Value::as_str);
+    let quoted = serde_json::json!(token.unwrap_or_default()).to_string();
+    Ok(quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned())
 }
 
 fn print(text: &str) -> io::Result<()> {

@@ -1,0 +1,172 @@
+//! Whose pull it is: pods, their service accounts and tokens.
+
+mod bounded;
+mod establish;
+#[cfg(feature = "kube")]
+pub(crate) mod kubernetes;
+pub(crate) mod token_directory;
+mod tokens;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use keyfob_api::Secret;
+use thiserror::Error;
+
+pub(crate) use bounded::Standalone;
+pub(crate) use establish::Identities;
+pub use tokens::TokenManager;
+
+/// The pod that pulls, and as whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodIdentity {
+    /// The pod's namespace, which is its service account's.
+    pub namespace: String,
+    /// The name of its service account; empty if it has none.
+    pub service_account: String,
+    /// The pod itself. A token is bound to it, if it is known.
+    pub pod: Option<PodReference>,
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodReference {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`. If it is empty, a cluster is asked for it; a token is then kept for whatever pod has the name.
+    pub uid: String,
+}
+
+/// Which service account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ServiceAccountCoordinates {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl fmt::Display for ServiceAccountCoordinates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// As whom a provider is asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Identity {
+    /// The pod's service account.
+    pub account: Arc<ServiceAccountCoordinates>,
+    /// For whom its token is.
+    pub audience: String,
+    /// Those of its annotations that the plugin gets.
+    pub annotations: BTreeMap<String, String>,
+    /// Its token.
+    pub token: Secret<String>,
+    /// When the token ends.
+    pub expires: SystemTime,
+}
+
+impl Identity {
+    /// The token, unless the server gave an empty one.
+    pub(crate) fn some_token(&self) -> Option<&Secret<String>> {
+        Some(&self.token).filter(|token| !token.expose().is_empty())
+    }
+}
+
+/// What is asked of a service account.
+pub type Fetching<'a, T> = Pin<Box<dyn Future<Output = Result<T, IdentityError>> + Send + 'a>>;
+
+/// Where service accounts and their tokens come from.
+pub trait ServiceAccounts: Send + Sync + fmt::Debug {
+    /// A service account as it is now.
+    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount>;
+
+    /// A new token.
+    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token>;
+}
+
+/// What a pull must know of a service account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceAccount {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Which token is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TokenRequest {
+    /// The service account's namespace.
+    pub namespace: String,
+    /// The service account's name.
+    pub service_account: String,
+    /// The service account must have this uid; empty if any will do.
+    pub service_account_uid: String,
+    /// For whom the token is.
+    pub audiences: Vec<String>,
+    /// How long it is wanted to live; the server decides if nothing is said.
+    pub expiration_seconds: Option<i64>,
+    /// The pod it is bound to.
+    pub pod: Option<PodReference>,
+}
+
+/// A token of a service account.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// The token.
+    pub token: Secret<String>,
+    /// When it ends.
+    pub expires: SystemTime,
+    /// How long it lives in all, as the server said; nothing if it did not.
+    pub lifetime: Option<Duration>,
+}
+
+/// What was being asked for when there was no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdentityStep {
+    /// The service account.
+    ServiceAccount,
+    /// A token of it.
+    Token,
+}
+
+impl fmt::Display for IdentityStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ServiceAccount => "service account",
+            Self::Token => "service account token",
+        })
+    }
+}
+
+/// Why there is no service account, or no token. It never holds a token.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// There is nowhere to ask: a kubelet calls itself standalone then.
+    #[error("cannot get ServiceAccounts when kubelet is in standalone mode")]
+    Standalone,
+    /// The source says that there is none, in its words.
+    #[error("{0}")]
+    NotFound(String),
+    /// The source refuses, in its words.
+    #[error("{0}")]
+    Forbidden(String),
+    /// There is one of that name, but not the one that was meant: it was deleted and made anew. In the source's words.
+    #[error("{0}")]
+    Replaced(String),
+    /// The source could not be asked, or its answer not be understood.
+    #[error("{0}")]
+    Unavailable(String),
+}

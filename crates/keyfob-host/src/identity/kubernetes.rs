@@ -1,0 +1,206 @@
+//! Service accounts and their tokens from a cluster's API server.
+//!
+//! Upstream: `pkg/kubelet/token/token_manager.go` and `serviceaccount.go` in `pkg/credentialprovider/plugin`, through
+//! client-go. Answers are read here and not by `kube`, which logs the ones that it cannot decode: there are tokens in them.
+
+mod answer;
+
+use std::{fmt, time::Duration};
+
+use http::StatusCode;
+use http_body_util::{BodyExt as _, Limited};
+use k8s_openapi::{
+    api::{
+        authentication::v1::{
+            BoundObjectReference, TokenRequest as ApiTokenRequest, TokenRequestSpec,
+        },
+        core::v1::{Pod, ServiceAccount as ApiServiceAccount},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    serde::de::DeserializeOwned,
+};
+use keyfob_api::{GoDuration, Secret};
+use kube::{
+    Client, Resource as _,
+    api::{GetParams, PostParams},
+    client::Body,
+    core::request::Request,
+};
+
+use super::{
+    Fetching, IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenRequest,
+};
+
+/// Accounts have annotations, and pods have much more; nothing that the API server keeps is as long.
+const LONGEST_ANSWER: usize = 4 << 20;
+
+/// The API server of a cluster. What it is asked, and what for:
+///
+/// - `get serviceaccounts`, before every run of a plugin;
+/// - `create serviceaccounts/token`, bound to the pod, if the pull has one, and for the account of that uid only;
+/// - `get pods`, if somebody asks for a pod's uid.
+pub struct KubernetesApi {
+    client: Client,
+    server: String,
+    timeout: Duration,
+}
+
+/// What a pull must know of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PodRecord {
+    /// The pod.
+    pub reference: PodReference,
+    /// `spec.serviceAccountName`.
+    pub service_account: String,
+    /// `spec.nodeName`; empty if it is not scheduled yet.
+    pub node: String,
+}
+
+impl KubernetesApi {
+    /// A cluster that is called `server` in errors: its address, mostly. Each request may take ten seconds. The client
+    /// should not try again by itself (`default_retry`), or nobody learns what the server said.
+    pub fn new(client: Client, server: impl Into<String>) -> Self {
+        Self { client, server: server.into(), timeout: Duration::from_secs(10) }
+    }
+
+    /// How long each request may take.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// A pod as it is now.
+    pub async fn pod(&self, namespace: &str, name: &str) -> Result<PodRecord, IdentityError> {
+        let pod: Pod =
+            self.ask(get(Pod::url_path(&(), Some(namespace)), [namespace, name])?).await?;
+        let spec = pod.spec.unwrap_or_default();
+        Ok(PodRecord {
+            reference: PodReference { name: name.to_owned(), uid: self.uid(pod.metadata.uid)? },
+            service_account: spec.service_account_name.unwrap_or_default(),
+            node: spec.node_name.unwrap_or_default(),
+        })
+    }
+
+    async fn account(&self, namespace: &str, name: &str) -> Result<ServiceAccount, IdentityError> {
+        let url = ApiServiceAccount::url_path(&(), Some(namespace));
+        let account: ApiServiceAccount = self.ask(get(url, [namespace, name])?).await?;
+        let annotations = account.metadata.annotations.unwrap_or_default();
+        Ok(ServiceAccount { uid: self.uid(account.metadata.uid)?, annotations })
+    }
+
+    async fn new_token(&self, wanted: &TokenRequest) -> Result<Token, IdentityError> {
+        let TokenRequest { namespace, service_account, .. } = wanted;
+        let body = body(wanted, self.bound(wanted).await?);
+        let body = serde_json::to_vec(&body).map_err(|error| self.unclear(error))?;
+        let url = ApiServiceAccount::url_path(&(), Some(namespace));
+        let post = PostParams::default();
+        let request = Request::new(url).create_subresource("token", service_account, &post, body);
+        let answer = self.ask(named(request, [namespace, service_account])?).await?;
+        answer::token(answer).map_err(|why| self.unclear(why))
+    }
+
+    /// The pod. If nobody gave its uid, the API server is asked: a node gets no token without it.
+    async fn bound(&self, wanted: &TokenRequest) -> Result<Option<PodReference>, IdentityError> {
+        match &wanted.pod {
+            Some(pod) if pod.uid.is_empty() => {
+                Ok(Some(self.pod(&wanted.namespace, &pod.name).await?.reference))
+            }
+            pod => Ok(pod.clone()),
+        }
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<T, IdentityError> {
+        let answer = tokio::time::timeout(self.timeout, self.exchange(request)).await;
+        let late = |_| format!("it gave no answer within {}", GoDuration::from(self.timeout));
+        let answer = answer.unwrap_or_else(|elapsed| Err(late(elapsed)));
+        let (status, body) = answer.map_err(|why| self.unclear(why))?;
+        if !status.is_success() {
+            return Err(answer::refusal(&self.server, status, body.expose()));
+        }
+        let decoded = serde_json::from_slice(body.expose());
+        decoded.map_err(|_| self.unclear("its answer is not what an API server's would be"))
+    }
+
+    async fn exchange(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<(StatusCode, Secret<Vec<u8>>), String> {
+        let sent = self.client.send(request.map(Body::from)).await;
+        let response = sent.map_err(|error| answer::plain(&error))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
+        let body = body.map_err(|_| "its answer broke off, or does not end".to_owned())?;
+        Ok((status, Secret::new(body.to_bytes().to_vec())))
+    }
+
+    fn uid(&self, uid: Option<String>) -> Result<String, IdentityError> {
+        uid.ok_or_else(|| self.unclear("its answer has no uid"))
+    }
+
+    fn unclear(&self, why: impl fmt::Display) -> IdentityError {
+        IdentityError::Unavailable(format!("{}: {why}", self.server))
+    }
+}
+
+impl ServiceAccounts for KubernetesApi {
+    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount> {
+        Box::pin(self.account(namespace, name))
+    }
+
+    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token> {
+        Box::pin(self.new_token(request))
+    }
+}
+
+impl fmt::Debug for KubernetesApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubernetesApi").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+fn body(wanted: &TokenRequest, pod: Option<PodReference>) -> ApiTokenRequest {
+    let uid = Some(wanted.service_account_uid.clone()).filter(|uid| !uid.is_empty());
+    let bound = pod.map(|pod| BoundObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        name: Some(pod.name),
+        uid: Some(pod.uid),
+    });
+    ApiTokenRequest {
+        metadata: ObjectMeta { uid, ..ObjectMeta::default() },
+        spec: Some(TokenRequestSpec {
+            audiences: Some(wanted.audiences.clone()),
+            expiration_seconds: wanted.expiration_seconds,
+            bound_object_ref: bound,
+            ..TokenRequestSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn get(url: String, names: [&str; 2]) -> Result<http::Request<Vec<u8>>, IdentityError> {
+    let [_, name] = names;
+    named(Request::new(url).get(name, &GetParams::default()), names)
+}
+
+/// A request whose names cannot lead anywhere else: they go into its path as they are.
+fn named(
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    names: [&str; 2],
+) -> Result<http::Request<Vec<u8>>, IdentityError> {
+    request.ok().filter(|_| names.iter().all(|name| is_name(name))).ok_or_else(|| {
+        let [namespace, name] = names;
+        IdentityError::NotFound(format!("no object can be called {name:?} in {namespace:?}"))
+    })
+}
+
+/// Letters, digits, `-` and `.`, and more than dots.
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    text.contains(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
+}

@@ -1,0 +1,68 @@
+//! What the API server's answers mean.
+
+use std::{error::Error, time::Duration};
+
+use http::StatusCode;
+use k8s_openapi::api::authentication::v1::TokenRequest as ApiTokenRequest;
+use keyfob_api::Secret;
+use kube::{client::AuthError, core::Status};
+
+use crate::identity::{IdentityError, Token};
+
+/// The token of an answer that has one, and says when it ends.
+pub(super) fn token(answer: ApiTokenRequest) -> Result<Token, &'static str> {
+    let status = answer.status.unwrap_or_default();
+    let token = Secret::new(status.token.unwrap_or_default());
+    if token.expose().is_empty() {
+        return Err("its answer has no token");
+    }
+    let expires =
+        status.expiration_timestamp.ok_or("its answer does not say when the token ends")?;
+    let seconds = answer.spec.and_then(|spec| spec.expiration_seconds);
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Ok(Token { token, expires: expires.0.into(), lifetime: seconds.map(Duration::from_secs) })
+}
+
+/// An answer that is none, in the server's own words if it has some.
+pub(super) fn refusal(server: &str, status: StatusCode, body: &[u8]) -> IdentityError {
+    let words = words(body);
+    let said = |words: Option<String>| words.unwrap_or_else(|| format!("{server}: {status}"));
+    match status {
+        StatusCode::NOT_FOUND => IdentityError::NotFound(said(words)),
+        StatusCode::CONFLICT => IdentityError::Replaced(said(words)),
+        StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN | StatusCode::UNPROCESSABLE_ENTITY => {
+            IdentityError::Forbidden(said(words))
+        }
+        StatusCode::UNAUTHORIZED => {
+            IdentityError::Forbidden(format!("{server} does not know who asks: {}", said(words)))
+        }
+        _ => {
+            let words = words.map(|words| format!(": {words}")).unwrap_or_default();
+            IdentityError::Unavailable(format!("{server}: {status}{words}"))
+        }
+    }
+}
+
+/// The message of a `Status`; of anything else nothing, since nobody knows what stands in it.
+fn words(body: &[u8]) -> Option<String> {
+    const MOST: usize = 2_000;
+    let status: Status = serde_json::from_slice(body).ok()?;
+    let message: String = status.message.chars().take(MOST).collect();
+    (!message.is_empty()).then_some(message)
+}
+
+/// Why there is no answer: what is under all the layers of a client. How it gets its own credentials is not told, since
+/// `kube` would quote what a plugin printed; it says so by itself at first, and within other errors when it asks again.
+pub(super) fn plain(error: &kube::Error) -> String {
+    let mut root: &(dyn Error + 'static) = error;
+    loop {
+        if root.is::<AuthError>() {
+            return "the client's own credentials cannot be had; run the kubeconfig's plugin by hand"
+                .to_owned();
+        }
+        match root.source() {
+            Some(source) => root = source,
+            None => return root.to_string(),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! One run of a provider's plugin, and what becomes of it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use keyfob_api::{CacheKeyType, GoDuration};
+
+use super::{Brought, Fetched, Flown, Provider};
+use crate::{
+    CallError, Chain, Logins, ProviderSource, ServiceAccountCoordinates, Source,
+    flight::Pilot,
+    plugin::PluginAnswer,
+    question::{HeldQuestion, Question},
+};
+
+impl Provider {
+    /// The run belongs to no caller. What is lost with it, by a panic or the end of its runtime, is only its answer.
+    pub(super) fn fly(self: &Arc<Self>, pilot: Pilot<Flown>, question: &Arc<HeldQuestion>) {
+        let Some(runtime) = self.around.runtime() else {
+            return pilot.land(Err(Arc::new(CallError::NoRuntime)));
+        };
+        let (provider, question) = (self.clone(), question.clone());
+        runtime.clone().spawn(async move {
+            let fetching = {
+                let (provider, question) = (provider.clone(), question.clone());
+                runtime.spawn(async move { provider.fetch(question.get()).await })
+            };
+            let lost = |_| Err(provider.failed(question.get(), CallError::Lost));
+            pilot.land(fetching.await.unwrap_or_else(lost));
+        });
+    }
+
+    async fn fetch(&self, question: Question<'_>) -> Flown {
+        let image = question.image;
+        tracing::debug!(provider = %self.name, image, "asking the plugin");
+        let (took, answer) = self.run(question).await;
+        match answer.and_then(|answer| self.allow(answer, question)) {
+            Ok(answer) => {
+                self.failures.forget(question.flight);
+                Ok(Brought::Fetched(self.keep(answer, question, took)))
+            }
+            Err(error) => Err(self.failed(question, error)),
+        }
+    }
+
+    /// A failure is remembered for this question alone.
+    fn failed(&self, question: Question<'_>, error: CallError) -> Arc<CallError> {
+        self.log(question.image, question.account().map(|account| &**account), &error);
+        let error = Arc::new(error);
+        self.failures.record(question.flight, &error, self.around.clock.now());
+        error
+    }
+
+    /// Every failure is logged here, once.
+    pub(super) fn log(
+        &self,
+        image: &str,
+        account: Option<&ServiceAccountCoordinates>,
+        error: &CallError,
+    ) {
+        let service_account = account.map(tracing::field::display);
+        tracing::warn!(
+            provider = %self.name, image, service_account, error = %Chain(error),
+            "the plugin gave no credentials; other providers may"
+        );
+    }
+
+    async fn run(&self, question: Question<'_>) -> (Duration, Result<PluginAnswer, CallError>) {
+        let identity = question.identity.map(|identity| &**identity);
+        let runner = &*self.around.runner;
+        let (took, answer) = self.plugin.ask(question.image, identity, runner).await;
+        self.around.metrics.ran(&self.name, took);
+        if answer.as_ref().is_err_and(CallError::is_of_the_run) {
+            self.around.metrics.failed(&self.name);
+        }
+        (took, answer)
+    }
+
+    /// What a provider that uses service accounts may not answer.
+    fn allow(
+        &self,
+        answer: PluginAnswer,
+        question: Question<'_>,
+    ) -> Result<PluginAnswer, CallError> {
+        let Some(attributes) = &self.config.token_attributes else { return Ok(answer) };
+        let token = question.identity.and_then(|identity| identity.some_token());
+        let is_echo = token.is_some_and(|token| answer.has_password(token));
+        let refuses_global = self.around.options.refuse_global_with_service_accounts;
+        if is_echo && !attributes.is_cached_by_token() {
+            Err(CallError::EchoedToken)
+        } else if refuses_global && answer.scope == CacheKeyType::Global {
+            Err(CallError::GlobalAnswer)
+        } else {
+            Ok(answer)
+        }
+    }
+
+    fn keep(&self, answer: PluginAnswer, question: Question<'_>, took: Duration) -> Fetched {
+        let now = self.around.clock.now();
+        let default = self.config.default_cache_duration.unwrap_or(GoDuration::ZERO);
+        let expires = answer.lifetime.expiry(now, default).filter(|expires| *expires >= now);
+        let logins = Arc::new(Logins::new(self.source(question), answer.entries));
+        if let [first, rest @ ..] = logins.skipped() {
+            let more = rest.len();
+            tracing::warn!(provider = %self.name, %first, more, "keys of the answer are no URLs; left out");
+        }
+        let fetched = Fetched { logins, scope: answer.scope, expires, took };
+        self.store(&fetched, question, now);
+        fetched
+    }
+
+    /// Keeps what another account's run brought for this account too.
+    pub(super) fn keep_too(&self, fetched: &Fetched, question: Question<'_>) -> Fetched {
+        let logins = Arc::new(fetched.logins.as_of(self.source(question)));
+        let fetched = Fetched { logins, ..fetched.clone() };
+        self.store(&fetched, question, self.around.clock.now());
+        fetched
+    }
+
+    fn store(&self, fetched: &Fetched, question: Question<'_>, now: SystemTime) {
+        if let Some(expires) = fetched.expires {
+            let (key, renewal) = (question.keys.of(fetched.scope), self.renewal(now, expires));
+            self.cache.put(key, fetched.logins.clone(), [now, expires], renewal);
+        }
+    }
+
+    /// Without an account, all answers have one source.
+    fn source(&self, question: Question<'_>) -> Source {
+        let Some(account) = question.account() else { return self.source.clone() };
+        let (name, account) = (self.name.clone(), Some(account.clone()));
+        Source::Provider(Arc::new(ProviderSource { name, account }))
+    }
+
+    /// From when on an answer is renewed, if at all; not in the first half of its life, however short that is.
+    fn renewal(&self, now: SystemTime, expires: SystemTime) -> Option<SystemTime> {
+        let ahead = self.around.options.refresh_ahead?;
+        let life = expires.duration_since(now).unwrap_or_default();
+        expires.checked_sub(ahead.min(life / 2))
+    }
+}
