@@ -1,0 +1,247 @@
+//! What a live cluster says.
+//!
+//! Objects are read one by one as the rule asks for them, and the authorizer is asked by a `SubjectAccessReview`: so the
+//! needed rights are few (`deploy/base/rbac.yaml`), and what is decided on is never an old copy. Upstream decides on what its
+//! informers hold.
+
+use std::{error::Error as StdError, fmt, time::Duration};
+
+use axum::http::Request;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::{
+    Api, Client, Error, Resource, api::PostParams, client::AuthError, core::NamespaceResourceScope,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::{
+    facts::{FactSource, Learning},
+    rbac::Attributes,
+    rule::{Facts, Found, Opinion, Question},
+};
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Facts of a live cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+}
+
+impl Cluster {
+    /// Asks with this client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Whether the API server answers at all; if not, why.
+    pub async fn answers(&self) -> Result<(), String> {
+        within(self.client.apiserver_version()).await.map(drop)
+    }
+
+    /// Who issues the API server's tokens, as its `OpenID` discovery says.
+    pub async fn issuer(&self) -> Result<String, String> {
+        #[derive(Deserialize)]
+        struct Discovery {
+            issuer: String,
+        }
+        let request = Request::get("/.well-known/openid-configuration").body(Vec::new());
+        let request = request.map_err(|error| error.to_string())?;
+        within(self.client.request::<Discovery>(request)).await.map(|discovery| discovery.issuer)
+    }
+
+    /// What the cluster's authorizers say, all of them together.
+    pub async fn authorize(&self, asked: Attributes) -> Result<Opinion, String> {
+        let reviews = Api::<SubjectAccessReview>::all(self.client.clone());
+        let review = review(asked);
+        let answer = within(reviews.create(&PostParams::default(), &review)).await?;
+        let status = answer.status.ok_or("the answer to a SubjectAccessReview has no status")?;
+        let reason = status.reason.unwrap_or_default();
+        Ok(Opinion { allowed: status.allowed, reason, error: status.evaluation_error })
+    }
+
+    async fn answer(&self, question: Question, facts: &mut Facts) -> Result<(), String> {
+        let client = self.client.clone();
+        match question {
+            Question::Pod(namespace, name) => {
+                let pod = get_in(client, &namespace, &name).await?;
+                facts.pods.insert((namespace, name), pod);
+            }
+            Question::Claim(namespace, name) => {
+                let claim = get_in(client, &namespace, &name).await?;
+                facts.claims.insert((namespace, name), claim);
+            }
+            Question::Volume(name) => {
+                let volume = get(&Api::all(client), &name).await?;
+                facts.volumes.insert(name, volume);
+            }
+            Question::Driver(name) => {
+                let driver = get(&Api::all(client), &name).await?;
+                facts.drivers.insert(name, driver);
+            }
+            Question::Authorizer(access) => {
+                let audience = access.audience.clone();
+                facts.authorizer.insert(audience, self.authorize(access.into()).await?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FactSource for Cluster {
+    fn learn<'a>(&'a self, question: Question, facts: &'a mut Facts) -> Learning<'a> {
+        Box::pin(async move {
+            if let Err(why) = self.answer(question.clone(), facts).await {
+                facts.give_up(question, &why);
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cluster")
+    }
+}
+
+/// Whoever reaches the webhook's port chooses the namespace, too.
+async fn get_in<K>(client: Client, namespace: &str, name: &str) -> Result<Found<K>, String>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    K: Clone + DeserializeOwned + fmt::Debug,
+{
+    if !is_name(namespace) {
+        return Ok(Found::No);
+    }
+    get(&Api::namespaced(client, namespace), name).await
+}
+
+async fn get<K>(objects: &Api<K>, name: &str) -> Result<Found<K>, String>
+where
+    K: Clone + DeserializeOwned + fmt::Debug,
+{
+    // A node chooses the name of the pod: it must not choose another path with it.
+    if !is_name(name) {
+        return Ok(Found::No);
+    }
+    let object = within(objects.get_opt(name)).await?;
+    Ok(object.map_or(Found::No, |object| Found::Yes(Box::new(object))))
+}
+
+/// Whether an object can have this name: a DNS subdomain, roughly.
+fn is_name(name: &str) -> bool {
+    let fits =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    (1..=253).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(fits)
+}
+
+fn review(asked: Attributes) -> SubjectAccessReview {
+    let resource = ResourceAttributes {
+        verb: Some(asked.verb),
+        group: Some(asked.api_group),
+        version: Some("v1".to_owned()),
+        resource: Some(asked.resource),
+        subresource: Some(asked.subresource),
+        name: Some(asked.name),
+        namespace: Some(asked.namespace),
+        ..ResourceAttributes::default()
+    };
+    let spec = SubjectAccessReviewSpec {
+        user: Some(asked.user),
+        groups: Some(asked.groups),
+        resource_attributes: Some(resource),
+        ..SubjectAccessReviewSpec::default()
+    };
+    SubjectAccessReview { spec, ..SubjectAccessReview::default() }
+}
+
+/// An answer, or in plain words why there is none.
+async fn within<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    match tokio::time::timeout(PATIENCE, answer).await {
+        Ok(answer) => answer.map_err(|error| plain(&error)),
+        Err(_) => Err(format!("the API server did not answer within {}s", PATIENCE.as_secs())),
+    }
+}
+
+/// What went wrong with a request to an API server, in plain words and without a secret.
+pub fn plain(error: &Error) -> String {
+    match error {
+        Error::Api(status) if status.message.is_empty() => {
+            format!("the API server answered {} {}", status.code, status.reason)
+                .trim_end()
+                .to_owned()
+        }
+        Error::Api(status) => status.message.clone(),
+        Error::Auth(error) => no_credentials(error),
+        Error::Service(error) => match causes(&**error).find_map(|cause| cause.downcast_ref()) {
+            Some(error) => no_credentials(error),
+            None => format!("the API server cannot be reached: {}", chain(&**error)),
+        },
+        // A parser may quote what it read.
+        Error::SerdeError(_) => "the API server's answer is none of Kubernetes".to_owned(),
+        other => chain(other),
+    }
+}
+
+/// Some of these errors quote what a credential plugin printed, which may be a token.
+fn no_credentials(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecStart(error) => {
+            format!("the credential plugin of the kubeconfig cannot be started: {error}")
+        }
+        AuthError::AuthExecRun { out, .. } => {
+            format!("the credential plugin of the kubeconfig failed: {}", out.status)
+        }
+        AuthError::ReadTokenFile(error, file) => {
+            format!("the token file {} cannot be read: {error}", file.display())
+        }
+        _ => "the user of the kubeconfig has no usable credentials".to_owned(),
+    }
+}
+
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::unix::process::ExitStatusExt as _,
+        process::{ExitStatus, Output},
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_a_credential_plugin_printed_is_not_shown() {
+        let failed = || {
+            let status = ExitStatus::from_raw(256);
+            let out = Output { status, stdout: b"hunter2".into(), stderr: b"hunter2".into() };
+            AuthError::AuthExecRun { cmd: "TOKEN=hunter2 plugin".to_owned(), out: Box::new(out) }
+        };
+        for error in [Error::Auth(failed()), Error::Service(Box::new(failed()))] {
+            let shown = plain(&error);
+            assert_eq!(shown, "the credential plugin of the kubeconfig failed: exit status: 1");
+        }
+        let parsed = Error::Auth(AuthError::AuthExec("hunter2".to_owned()));
+        assert_eq!(plain(&parsed), "the user of the kubeconfig has no usable credentials");
+    }
+
+    #[test]
+    fn only_what_can_be_a_name_is_asked_for() {
+        for name in ["app", "app-0", "com.example.csi", &"a".repeat(253)] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "../secrets/x", "a%2fb", "a?x", "A", &"a".repeat(254)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Which audiences a node may ask for, and who decides.
+//!
+//! - [`rule`]: the rule, pure; [`facts`]: where it learns what it must know.
+//! - [`objects`]: a cluster's objects in memory, read from YAML; [`rbac`] and [`node_authorizer`] say what they allow.
+//! - [`grant`]: the role that would allow it.
+//! - [`webhook`]: the rule as a validating admission webhook.
+//! - [`embedded`]: a small API server that enforces it, for trying and testing.
+
+pub mod embedded;
+pub mod facts;
+pub mod grant;
+pub mod node_authorizer;
+pub mod objects;
+pub mod rbac;
+pub mod rule;
+pub mod server;
+pub mod webhook;
