@@ -6,6 +6,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use keyfob_host::{FeatureGates, GatesError, ParsedGates};
 
 use crate::{
+    apiserver::ApiserverArgs,
+    audience::AudienceCommand,
     conformance::ConformanceArgs,
     demo::Manner,
     explain::ExplainArgs,
@@ -40,6 +42,10 @@ pub(crate) enum Command {
     Provider(ProviderCommand),
     /// Say whether a plugin keeps the contract.
     Conformance(Box<ConformanceArgs>),
+    /// Say, grant or enforce which audiences a node may ask tokens for.
+    Audience(AudienceCommand),
+    /// Run a small API server for trying and testing: service accounts, tokens, and the rule for nodes.
+    Apiserver(Box<ApiserverArgs>),
     /// Show what Keyfob does, on this machine, with nothing to install.
     Demo,
     /// Print a completion script.

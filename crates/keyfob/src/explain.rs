@@ -2,12 +2,14 @@
 //!
 //! - `report`: what is told, in a stable shape; `gather` fills it from what was asked.
 //! - `advice`: what to do about each problem; `nearest`: the pattern that almost matched.
+//! - `identity`: as whom providers were asked, or why as nobody.
 //! - `command`: what is run, without its secrets; `verdict`: the answer in a sentence.
 //! - `text`: the report for people.
 
 mod advice;
 mod command;
 mod gather;
+mod identity;
 pub(crate) mod nearest;
 mod report;
 mod text;
@@ -22,7 +24,11 @@ use crate::{Outcome, cli::Output, host_args::SourceArgs};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Every provider that matches is asked, once. No password and no value of a variable \
-                  is printed; of arguments, what looks like a secret is hidden.\n\n\
+                  is printed; of arguments, what looks like a secret is hidden. Of a service account's token what it \
+                  claims is told, unverified, and not the token.\n\n\
+                  JSON: a provider that is asked as a service account has an \"identity\": \
+                  {\"serviceAccount\",\"uid\",\"audience\",\"annotations\",\"claims\":{\"issuer\",\"subject\",\"audiences\",\"pod\",\"node\"},\
+                  \"expires\",\"for\",\"grant\":{\"clause\",\"verb\",\"yaml\"}}, where grant is the role that is missing.\n\n\
                   Exit codes: 0 there are credentials, 1 every provider that matches failed, 2 the image or the \
                   configuration is wrong, 3 there are no credentials, 4 the answer could not be written, 130 it was \
                   stopped by a signal."

@@ -17,10 +17,12 @@ use keyfob_host::{
     ReadError,
 };
 use thiserror::Error;
+use tokio::runtime;
 
 use crate::{
     Outcome, Verdict,
     cli::HostArgs,
+    identity_args::{IdentityArgs, IdentityArgsError},
     logging::LogArgs,
     lookup::{Providers, Sources},
 };
@@ -36,9 +38,12 @@ pub(crate) struct SourceArgs {
     /// The node's docker configuration: a `config.json` or a `.dockercfg`.
     #[arg(long, value_name = "FILE")]
     docker_config: Option<PathBuf>,
-    /// How long each plugin may take, such as `30s`. A kubelet waits a minute.
+    /// How long each plugin may take, such as `30s`, and each answer of an API server. A kubelet waits a minute for a
+    /// plugin; an API server has ten seconds if this is not given.
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    identity: IdentityArgs,
     #[command(flatten)]
     logs: LogArgs,
 }
@@ -47,6 +52,7 @@ impl SourceArgs {
     /// Opens everything that the flags name, and starts logging.
     pub(crate) fn open(&self) -> Result<Sources, SetupError> {
         self.logs.start();
+        self.identity.check()?;
         if self.names_nothing() {
             return Err(SetupError::NothingGiven);
         }
@@ -83,17 +89,30 @@ impl SourceArgs {
     fn providers(&self) -> Result<Option<Providers>, SetupError> {
         let (path, plugins) = match (&self.host.config, &self.host.bin_dir) {
             (Some(config), Some(bin_dir)) => (config, bin_dir),
+            (None, None) if self.identity.is_given() => {
+                return Err(IdentityArgsError::NoProviders.into());
+            }
             (None, None) => return Ok(None),
             (Some(_), None) => return Err(SetupError::OneWithoutOther("--config", "--bin-dir")),
             (None, Some(_)) => return Err(SetupError::OneWithoutOther("--bin-dir", "--config")),
         };
         let config = Config::read(path)?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let identity = runtime.block_on(self.identity.open(self.timeout))?;
         let mut options = HostOptions::default();
         options.missing_plugins = MissingPlugins::FailWhenAsked;
-        options.timeout = self.timeout.unwrap_or(options.timeout);
-        let builder = Host::builder(config.clone(), plugins).gates(self.gates());
-        let host = builder.options(options).build()?;
-        Ok(Some(Providers { config, plugins: plugins.clone(), host }))
+        if let Some(timeout) = self.timeout {
+            options.timeout = timeout;
+            // Each answer of an API server has that long, and a token may need two.
+            options.identity_timeout = timeout.saturating_mul(3);
+        }
+        let builder = Host::builder(config.clone(), plugins).gates(self.gates()).options(options);
+        let (builder, puller) = match identity {
+            Some(opened) => opened.hand_to(builder),
+            None => (builder, None),
+        };
+        let host = builder.build()?;
+        Ok(Some(Providers { config, plugins: plugins.clone(), host, puller, runtime }))
     }
 
     /// A kubelet's whole list may be given; most of it decides nothing here.
@@ -144,6 +163,10 @@ pub(crate) enum SetupError {
     PullSecretContents(#[from] PullSecretFileError),
     #[error("the pull secret cannot be used, and a kubelet would fail the pull")]
     PullSecret(#[from] PullSecretError),
+    #[error(transparent)]
+    Identity(#[from] IdentityArgsError),
+    #[error("cannot wait for plugins")]
+    System(#[from] io::Error),
     #[error("the docker configuration cannot be used")]
     DockerConfig(#[from] DockerConfigFileError),
 }

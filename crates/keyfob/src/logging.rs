@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
 use keyfob_exec::{printable, spelled_out, steers};
-use tracing::{Level, subscriber::set_global_default};
+use tracing::{Level, Metadata, subscriber::set_global_default};
+use tracing_subscriber::fmt::writer::MakeWriterExt as _;
 
 /// Flags of every command that runs plugins.
 #[derive(Debug, Args)]
@@ -35,15 +36,18 @@ impl LogArgs {
             .log_internal_errors(false)
             .with_max_level(self.level())
             .with_ansi(false);
+        // `kube` calls every failed request an error; who asked for it says so already.
+        let verbose = self.verbose > 1;
+        let wanted = move |line: &Metadata<'_>| verbose || !line.target().starts_with("kube");
         // It fails only if somebody logs already.
         match self.log_format {
             LogFormat::Text => {
                 let stderr = || Shown { to: io::stderr(), how: printable };
-                set_global_default(lines.with_writer(stderr).finish())
+                set_global_default(lines.with_writer(stderr.with_filter(wanted)).finish())
             }
             LogFormat::Json => {
                 let stderr = || Shown { to: io::stderr(), how: in_json };
-                set_global_default(lines.json().with_writer(stderr).finish())
+                set_global_default(lines.json().with_writer(stderr.with_filter(wanted)).finish())
             }
         }
         .unwrap_or_default();

@@ -8,9 +8,12 @@ use keyfob_host::{
     Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull, select,
 };
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    runtime::Runtime,
+    signal::unix::{SignalKind, signal},
+};
 
-use crate::{Outcome, Verdict};
+use crate::{Outcome, Verdict, identity_args::Puller};
 
 /// Everything that is asked, in its order.
 #[derive(Debug)]
@@ -26,6 +29,10 @@ pub(crate) struct Providers {
     pub(crate) config: Config,
     pub(crate) plugins: PathBuf,
     pub(crate) host: Host,
+    /// Whoever pulls, if that is known.
+    pub(crate) puller: Option<Puller>,
+    /// Where the plugins run, and clients and servers live.
+    pub(crate) runtime: Runtime,
 }
 
 impl Providers {
@@ -48,18 +55,30 @@ pub(crate) struct Found {
 impl Sources {
     /// Asks, and waits for the answers.
     pub(crate) fn find(&self, image: &ImageRef) -> Result<Found, LookupFailure> {
-        let pull = Pull::new(image);
+        let pull = self.pull(image);
         let of = |sources: &[Arc<Logins>]| select(pull.image(), pull.target(), sources);
         let mut credentials = of(&self.secrets);
         credentials.extend(of(self.docker_config.as_slice()));
         let mut reports = Vec::new();
         if let Some(providers) = &self.providers {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let answer = runtime.block_on(unless_stopped(providers.host.credentials(&pull)))?;
+            let answer =
+                providers.runtime.block_on(unless_stopped(providers.host.credentials(&pull)))?;
             credentials.extend(answer.credentials);
             reports = answer.reports;
         }
         Ok(Found { credentials, reports })
+    }
+
+    /// The pull, for whoever pulls.
+    pub(crate) fn pull(&self, image: &ImageRef) -> Pull {
+        match self.puller() {
+            Some(puller) => Pull::new(image).with_pod(puller.pod.clone()),
+            None => Pull::new(image),
+        }
+    }
+
+    pub(crate) fn puller(&self) -> Option<&Puller> {
+        self.providers.as_ref()?.puller.as_ref()
     }
 }
 
@@ -76,7 +95,7 @@ pub(crate) async fn unless_stopped<T>(work: impl Future<Output = T>) -> Result<T
 }
 
 /// Waits for a signal; one that we were started to ignore, as by `nohup`, never comes.
-async fn received(kind: SignalKind) -> io::Result<()> {
+pub(crate) async fn received(kind: SignalKind) -> io::Result<()> {
     if is_ignored(kind) {
         return std::future::pending().await;
     }

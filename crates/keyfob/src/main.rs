@@ -3,15 +3,20 @@
 //! stdout is for results, stderr for people. Exit codes: 0 yes, 1 no, 2 wrong input, 3 nothing was found, 4 the result
 //! could not be written, 130 stopped by a signal.
 
+mod api_args;
+mod apiserver;
+mod audience;
 mod cli;
 mod conformance;
 mod demo;
 mod explain;
 mod get;
 mod host_args;
+mod identity_args;
 mod logging;
 mod lookup;
 mod match_images;
+mod namespaced;
 mod provider;
 mod validate;
 
@@ -39,6 +44,8 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Provider(command) => provider::run(&command),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Audience(command) => audience::run(&command),
+        Command::Apiserver(args) => apiserver::run(&args),
         Command::Demo => demo::run(),
         Command::DemoPlugin { manner } => demo::plugin(manner),
         Command::Completions { shell } => completions(shell),

@@ -4,11 +4,11 @@ use keyfob_api::{
     CredentialProviderRequest, ProviderVersion, RegistryCredentialPluginRequest, ResponseError,
 };
 use keyfob_exec::{LookupError, NotRunnable, RunError};
-use keyfob_host::{CallError, Protocol, ProviderConfig, Skipped};
+use keyfob_host::{CallError, Protocol, ProviderConfig};
 
 use super::{
     command,
-    report::{Command, Problem},
+    report::{Command, Identity, Problem},
 };
 
 /// What to do about a provider that gave nothing.
@@ -24,7 +24,14 @@ pub(super) fn of_failure(error: &CallError, by_hand: Option<&str>) -> String {
         CallError::FirstKep(_) => {
             format!("mend the plugin: it must print username, password and expirationTimestamp{try_it}")
         }
-        CallError::CacheKey(_) => "use an image with a shorter name".into(),
+        CallError::EchoedToken => {
+            "set cacheType to Token in the provider's tokenAttributes, if the registry takes the token itself as a password"
+                .into()
+        }
+        CallError::ServiceAccountKey(_) => "shorten the annotations of the service account".into(),
+        CallError::CacheKey(_) => {
+            "use an image with a shorter name, or shorten the annotations of the service account".into()
+        }
         CallError::BackingOff { .. } => "wait, or mend what made it fail before".into(),
         _ => "try again".into(),
     }
@@ -92,20 +99,10 @@ fn of_response(error: &ResponseError) -> String {
     .into()
 }
 
-/// About a provider that was passed over.
-pub(super) fn of_skipped(skipped: Skipped) -> Problem {
-    let remedy = match skipped {
-        Skipped::NoServiceAccount => {
-            "nothing here: a kubelet asks it with the pod's service account, which this command does not have"
-        }
-        _ => "see the provider's configuration",
-    };
-    Problem::new(skipped.to_string(), remedy)
-}
-
 /// About a provider that was asked without the token that it may get.
 pub(super) const WITHOUT_A_TOKEN: &str = "it was asked without a token; a kubelet hands it the pod's when the pod has a \
-                                          service account, and its answer may then be another";
+                                          service account, and its answer may then be another: name it with \
+                                          --service-account";
 
 /// About an answer of which nothing is for the image.
 pub(super) fn of_useless_answer(registry: &str, answer: Useless) -> Problem {
@@ -154,13 +151,22 @@ pub(super) fn of_useless_global_answer() -> Problem {
 }
 
 /// A line for a shell that asks the plugin as it was asked. It is made anew and holds no token.
-pub(super) fn by_hand(provider: &ProviderConfig, repository: &str, run: &Command) -> String {
+pub(super) fn by_hand(
+    provider: &ProviderConfig,
+    repository: &str,
+    identity: Option<&Identity>,
+    run: &Command,
+) -> String {
     let image = repository.to_owned();
     let request = if provider.protocol == Protocol::FirstKep {
         RegistryCredentialPluginRequest { image }.encode()
     } else {
         let version = provider.api_version.parse().unwrap_or(ProviderVersion::V1);
-        CredentialProviderRequest { image, ..Default::default() }.encode(version)
+        let service_account_token = identity.map(|_| "…".into());
+        let annotations = identity.map(|identity| identity.annotations.clone());
+        let service_account_annotations = annotations.unwrap_or_default();
+        CredentialProviderRequest { image, service_account_token, service_account_annotations }
+            .encode(version)
     };
     let request = String::from_utf8_lossy(request.expose()).trim().to_owned();
     let names = run.environment.iter().map(|variable| variable.name.as_str());
@@ -191,9 +197,30 @@ mod tests {
         };
         let provider = ProviderConfig { protocol: Protocol::FirstKep, ..Default::default() };
 
-        let line = by_hand(&provider, "r.io/it's", &run);
+        let line = by_hand(&provider, "r.io/it's", None, &run);
 
         let want = r#"echo '{"image":"r.io/it'\''s"}' | A=… _b2=… '/p/$(x)' '`x`' $'\x1b$(x)'"#;
         assert_eq!(line, want);
+    }
+
+    #[test]
+    fn the_line_to_paste_has_the_annotations_and_a_place_for_the_token() {
+        let run = Command {
+            program: "/p/x".into(),
+            args: Vec::new(),
+            environment: Vec::new(),
+            deadline: None,
+        };
+        let annotations = [("example.com/role".to_owned(), "puller".to_owned())].into();
+        let identity = Identity { annotations, ..Identity::default() };
+        let provider = ProviderConfig {
+            api_version: "credentialprovider.kubelet.k8s.io/v1".into(),
+            ..Default::default()
+        };
+
+        let line = by_hand(&provider, "r.io/a", Some(&identity), &run);
+
+        let want = r#""image":"r.io/a","serviceAccountToken":"…","serviceAccountAnnotations":{"example.com/role":"puller"}}' | /p/x"#;
+        assert!(line.ends_with(want), "{line}");
     }
 }

@@ -15,12 +15,15 @@ use keyfob_host::{
 
 use super::{
     advice::{self, Useless},
-    command,
+    command, identity,
     nearest::nearest,
     report::{self, Cache, CacheState, Compared, File, Problem, ProviderResult, Report},
     verdict,
 };
-use crate::lookup::{Found, Providers, Sources};
+use crate::{
+    identity_args::Puller,
+    lookup::{Found, Providers, Sources},
+};
 
 /// Everything there is to say about an image. `now` is when it was found out.
 pub(super) fn report(
@@ -34,17 +37,19 @@ pub(super) fn report(
     let gatherer = Gatherer {
         image,
         target: image.target().ok(),
-        pull: Pull::new(image),
+        pull: sources.pull(image),
+        puller: sources.puller(),
         found,
         now,
         cached: providers.map(|all| all.host.cached()).unwrap_or_default(),
-        known: found.credentials.iter().map(|each| each.password().clone()).collect(),
+        known: secrets(found),
     };
     Report {
         image: typed.to_owned(),
         repository: image.repository().to_owned(),
         verdict: verdict::sentence(found),
         anonymous: verdict::is_anonymous(found),
+        identity: sources.puller().map(identity::puller),
         credentials: found.credentials.iter().map(credential).collect(),
         files: sources
             .secrets
@@ -65,10 +70,18 @@ fn credential(credential: &Credential) -> report::Credential {
     }
 }
 
+/// Every password and token that was seen.
+fn secrets(found: &Found) -> Vec<Secret<String>> {
+    let passwords = found.credentials.iter().map(|each| each.password().clone());
+    let identities = found.reports.iter().filter_map(|report| report.identity.as_ref());
+    passwords.chain(identities.map(|identity| identity.token.clone())).collect()
+}
+
 struct Gatherer<'a> {
     image: &'a ImageRef,
     target: Option<MatchTarget>,
     pull: Pull,
+    puller: Option<&'a Puller>,
     found: &'a Found,
     now: SystemTime,
     /// What the providers now keep.
@@ -132,6 +145,7 @@ impl Gatherer<'_> {
             name: config.name.clone(),
             matches: patterns.iter().any(|pattern| pattern.matches),
             patterns,
+            identity: None,
             command: None,
             result: ProviderResult::NotAsked,
             took_ms: None,
@@ -144,8 +158,11 @@ impl Gatherer<'_> {
         let report = self.found.reports.iter().find(|report| *report.provider == *config.name);
         if let Some(report) = report {
             provider.command = self.command(config, all);
+            provider.identity =
+                report.identity.as_deref().map(|identity| identity::told(identity, self.now));
             self.tell(&mut provider, report, config);
-            if config.token_attributes.is_some() && provider.result != ProviderResult::Skipped {
+            let wants_one = config.token_attributes.is_some() && self.puller.is_none();
+            if wants_one && provider.result != ProviderResult::Skipped {
                 provider.notes.push(advice::WITHOUT_A_TOKEN.to_owned());
             }
             provider.problems.extend(trust(config, all));
@@ -179,15 +196,24 @@ impl Gatherer<'_> {
             }
             ProviderOutcome::Skipped(skipped) => {
                 provider.result = ProviderResult::Skipped;
-                provider.problems.push(advice::of_skipped(*skipped));
+                provider.problems.push(identity::of_skipped(skipped, self.puller));
             }
             ProviderOutcome::Failed(error) => {
                 provider.result = ProviderResult::Failed;
                 provider.took_ms = error.elapsed().map(milliseconds);
                 let run = provider.command.as_ref();
-                let by_hand = run.map(|run| advice::by_hand(config, self.image.repository(), run));
+                let by_hand = run.map(|run| {
+                    let identity = provider.identity.as_ref();
+                    advice::by_hand(config, self.image.repository(), identity, run)
+                });
                 let text = Chain(&**error).to_string();
-                let remedy = advice::of_failure(error, by_hand.as_deref());
+                let remedy = match identity::refused(error, self.puller) {
+                    Some((identity, remedy)) => {
+                        provider.identity = Some(identity);
+                        remedy
+                    }
+                    None => advice::of_failure(error, by_hand.as_deref()),
+                };
                 provider.error = Some(text.clone());
                 provider.problems.push(Problem::new(text, remedy));
             }
@@ -293,7 +319,7 @@ fn trust(config: &ProviderConfig, all: &Providers) -> Vec<Problem> {
 }
 
 /// To the second, which is as exact as anybody reads it.
-fn lifetime(until: SystemTime, now: SystemTime) -> String {
+pub(super) fn lifetime(until: SystemTime, now: SystemTime) -> String {
     let left = until.duration_since(now).unwrap_or_default() + Duration::from_millis(500);
     GoDuration::from(Duration::from_secs(left.as_secs())).to_string()
 }

@@ -1,5 +1,7 @@
 //! What is told. The JSON of `keyfob explain -o json` is this, field by field: names are only ever added.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// All there is to say about one image.
@@ -15,6 +17,9 @@ pub(super) struct Report {
     /// Whether the pull would be tried without credentials; absent if that depends on the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) anonymous: Option<bool>,
+    /// Whoever pulls; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<Puller>,
     /// The credentials, in the order in which they are tried.
     pub(super) credentials: Vec<Credential>,
     /// Pull secrets and the docker configuration, in order.
@@ -23,6 +28,18 @@ pub(super) struct Report {
     pub(super) providers: Vec<Provider>,
     /// What is wrong beyond single files and providers.
     pub(super) problems: Vec<Problem>,
+}
+
+/// A pod's service account.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Puller {
+    /// `NAMESPACE/NAME`.
+    pub(super) service_account: String,
+    /// The pod's name, if it was given.
+    pub(super) pod: Option<String>,
+    /// Where the account is known: a server's address, a directory, or `embedded`.
+    pub(super) source: String,
 }
 
 /// A login, without its password.
@@ -60,6 +77,9 @@ pub(super) struct Provider {
     /// Whether one of the patterns matches.
     pub(super) matches: bool,
     pub(super) patterns: Vec<Compared>,
+    /// As whom it is asked; absent if without a service account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<Identity>,
     /// What is run to ask it; `null` if it does not match or there is nothing to run.
     pub(super) command: Option<Command>,
     pub(super) result: ProviderResult,
@@ -74,6 +94,56 @@ pub(super) struct Provider {
     /// What would be different in a kubelet, though nothing is wrong.
     pub(super) notes: Vec<String>,
     pub(super) problems: Vec<Problem>,
+}
+
+/// A service account and its token, without the token.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Identity {
+    /// `NAMESPACE/NAME`.
+    pub(super) service_account: String,
+    /// Its uid; `null` if it was not found.
+    pub(super) uid: Option<String>,
+    /// For whom the token is.
+    pub(super) audience: String,
+    /// The annotations that the plugin gets.
+    pub(super) annotations: BTreeMap<String, String>,
+    /// What the token says of itself, which nobody verified; `null` without one, or if it is no JSON web token.
+    pub(super) claims: Option<Claims>,
+    /// When the token ends; `null` without one.
+    pub(super) expires: Option<String>,
+    /// How much longer it lives, as Go writes it.
+    #[serde(rename = "for")]
+    pub(super) lifetime: Option<String>,
+    /// The role that is missing, if the audience was refused.
+    pub(super) grant: Option<Grant>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Claims {
+    pub(super) issuer: Option<String>,
+    pub(super) subject: Option<String>,
+    pub(super) audiences: Vec<String>,
+    /// What it is bound to.
+    pub(super) pod: Option<Object>,
+    pub(super) node: Option<Object>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Object {
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// What would allow the audience.
+#[derive(Debug, Serialize)]
+pub(super) struct Grant {
+    /// The clause of the rule that refused it.
+    pub(super) clause: String,
+    /// The verb that no role grants on the audience.
+    pub(super) verb: String,
+    /// The role that does, and its binding.
+    pub(super) yaml: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -5,8 +5,8 @@ use keyfob_exec::on_one_line;
 use super::{
     command,
     report::{
-        Cache, CacheState, Command, Compared, Credential, File, Problem, Provider, ProviderResult,
-        Report,
+        Cache, CacheState, Claims, Command, Compared, Credential, File, Identity, Object, Problem,
+        Provider, ProviderResult, Puller, Report,
     },
 };
 use crate::match_images::shown;
@@ -18,6 +18,9 @@ pub(super) fn print(report: &Report) -> String {
     page.line("");
     page.fact("image", &shown(&report.image));
     page.fact("repository", &report.repository);
+    if let Some(puller) = &report.identity {
+        page.fact("pulled by", &pulled_by(puller));
+    }
     page.problems(&report.problems);
     report.files.iter().for_each(|file| page.file(file));
     report.providers.iter().for_each(|provider| page.provider(provider));
@@ -58,6 +61,9 @@ impl Page {
     fn provider(&mut self, provider: &Provider) {
         self.heading(&format!("provider {}: {}", shown(&provider.name), summary(provider)));
         self.comparisons("pattern", &provider.patterns);
+        if let Some(identity) = &provider.identity {
+            self.identity(identity);
+        }
         if let Some(command) = &provider.command {
             self.command(command);
         }
@@ -67,6 +73,26 @@ impl Page {
         self.comparisons("answer", &provider.keys);
         provider.notes.iter().for_each(|note| self.fact("note", note));
         self.problems(&provider.problems);
+        let grant = provider.identity.as_ref().and_then(|identity| identity.grant.as_ref());
+        for line in grant.iter().flat_map(|grant| grant.yaml.lines()) {
+            self.line(&format!("    {line}"));
+        }
+    }
+
+    fn identity(&mut self, identity: &Identity) {
+        let Identity { service_account, uid, audience, annotations, .. } = identity;
+        let uid = uid.as_ref().map(|uid| format!(" (uid {})", shown(uid))).unwrap_or_default();
+        let account = shown(service_account);
+        self.fact("account", &format!("{account}{uid}, for audience {}", shown(audience)));
+        for (index, (key, value)) in annotations.iter().enumerate() {
+            let name = if index == 0 { "annotation" } else { "" };
+            self.fact(name, &format!("{}={}", shown(key), shown(value)));
+        }
+        if let (Some(expires), Some(lifetime)) = (&identity.expires, &identity.lifetime) {
+            let claims =
+                identity.claims.as_ref().map_or_else(|| "no JSON web token".into(), claimed);
+            self.fact("token", &format!("{claims}; it ends in {lifetime}, at {expires}"));
+        }
     }
 
     fn comparisons(&mut self, name: &str, all: &[Compared]) {
@@ -115,6 +141,28 @@ impl Page {
             None => self.line("  none that this command can find out"),
         }
     }
+}
+
+fn pulled_by(Puller { service_account, pod, source }: &Puller) -> String {
+    let pod = pod.as_ref().map(|pod| format!(", pod {}", shown(pod))).unwrap_or_default();
+    format!("{}{pod}; its account is known at {}", shown(service_account), shown(source))
+}
+
+/// What a token says of itself, in a sentence.
+fn claimed(claims: &Claims) -> String {
+    let text = |text: &Option<String>| text.as_deref().map_or("nobody".into(), shown).into_owned();
+    let object = |Object { name, uid }: &Object| format!("{} ({})", shown(name), shown(uid));
+    let pod = claims.pod.as_ref().map(|pod| format!(", bound to pod {}", object(pod)));
+    let node = claims.node.as_ref().map(|node| format!(" on node {}", shown(&node.name)));
+    let audiences: Vec<_> = claims.audiences.iter().map(|each| shown(each)).collect();
+    let audiences = audiences.join(", ");
+    format!(
+        "says it is of {}, for {audiences}, issued by {}{}{}",
+        text(&claims.subject),
+        text(&claims.issuer),
+        pod.unwrap_or_default(),
+        node.unwrap_or_default()
+    )
 }
 
 fn summary(provider: &Provider) -> String {

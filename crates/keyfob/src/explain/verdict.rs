@@ -1,6 +1,6 @@
 //! The answer in a sentence.
 
-use keyfob_host::{Credential, ProviderOutcome};
+use keyfob_host::{Credential, ProviderOutcome, Skipped};
 
 use crate::{lookup::Found, match_images::shown};
 
@@ -17,6 +17,9 @@ pub(super) fn sentence(found: &Found) -> String {
         [] if passed_over(found).next().is_some() => return unknown(found),
         [] if outcomes().all(|outcome| matches!(outcome, ProviderOutcome::Failed(_))) => {
             "every provider that matches failed"
+        }
+        [] if outcomes().all(|outcome| matches!(outcome, ProviderOutcome::Skipped(_))) => {
+            "every provider that matches is passed over"
         }
         [] => "no answer of a provider is for this image",
     };
@@ -36,7 +39,7 @@ fn user(credential: &Credential) -> String {
     format!("{} from {}", shown(credential.username()), shown(&source))
 }
 
-/// A kubelet has the pod's service account.
+/// A kubelet knows the pod.
 fn unknown(found: &Found) -> String {
     let names: Vec<_> = passed_over(found).map(shown).collect();
     let are_asked = match names.as_slice() {
@@ -44,15 +47,16 @@ fn unknown(found: &Found) -> String {
         _ => format!("providers {} are asked", names.join(", ")),
     };
     format!(
-        "unknown here: {are_asked} with the pod's service account, which this command does not have{}",
+        "unknown here: {are_asked} with the pod's service account, which was not given{}",
         failures(found)
     )
 }
 
-/// The providers that cannot be asked here.
+/// The providers that cannot be asked here. One whose annotation is missing would not be asked by a kubelet either.
 fn passed_over(found: &Found) -> impl Iterator<Item = &str> {
     let reports = found.reports.iter();
-    let skipped = reports.filter(|each| matches!(each.outcome, ProviderOutcome::Skipped(_)));
+    let skipped = reports
+        .filter(|each| matches!(each.outcome, ProviderOutcome::Skipped(Skipped::NoServiceAccount)));
     skipped.map(|report| &*report.provider)
 }
 

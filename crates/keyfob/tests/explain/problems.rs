@@ -115,7 +115,7 @@ fn a_provider_that_wants_a_service_account_is_explained() {
     let said = explain(&node, &[IMAGE]);
 
     assert_eq!(said.code, 3, "{}", said.stderr);
-    let first = "unknown here: provider tokens is asked with the pod's service account, which this command does not have\n";
+    let first = "unknown here: provider tokens is asked with the pod's service account, which was not given\n";
     assert!(said.stdout.starts_with(first), "{}", said.stdout);
     assert!(said.stdout.ends_with("  none that this command can find out\n"), "{}", said.stdout);
     assert!(!said.stdout.contains("anonymous") && !said.stdout.contains("requireServiceAccount"));

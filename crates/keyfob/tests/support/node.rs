@@ -30,17 +30,22 @@ impl Node {
     }
 
     /// Adds a provider whose plugin is this shell script.
-    pub(crate) fn with(mut self, name: &str, patterns: &[&str], script: &str) -> Self {
+    pub(crate) fn with(self, name: &str, patterns: &[&str], script: &str) -> Self {
         let script = self.file(&format!("{name}.sh"), script);
         symlink("/bin/sh", self.path("plugins").join(name)).unwrap();
-        self.providers.push(json!({
+        self.with_installed(json!({
             "name": name,
             "matchImages": patterns,
             "defaultCacheDuration": "10m",
             "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
             "args": [script],
             "env": [{"name": "PLUGIN_TOKEN", "value": "hunter2-token"}],
-        }));
+        }))
+    }
+
+    /// Adds a provider whose plugin is there already.
+    pub(crate) fn with_installed(mut self, provider: Value) -> Self {
+        self.providers.push(provider);
         self
     }
 

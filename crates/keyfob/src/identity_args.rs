@@ -1,0 +1,279 @@
+//! The flags that say as whom an image is pulled, and where that service account is known.
+
+mod embedded;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use clap::{Args, ValueEnum};
+use keyfob_control::{
+    embedded::{Running, StartError},
+    objects::ObjectsError,
+};
+use keyfob_exec::SystemClock;
+use keyfob_host::{HostBuilder, KubernetesApi, PodIdentity, PodReference, TokenDirectory};
+use thiserror::Error;
+
+use crate::{
+    api_args::{Api, ApiArgs, ApiError},
+    namespaced::Namespaced,
+};
+
+/// As whom it is pulled.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Service account")]
+pub(crate) struct IdentityArgs {
+    /// The service account of the pod that pulls. Providers with tokenAttributes are asked with a token of it.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    service_account: Option<Namespaced>,
+    /// The pod that pulls, in the account's namespace; tokens are bound to it.
+    #[arg(long, value_name = "NAME")]
+    pod: Option<String>,
+    /// The pod's uid. Without it the API server is asked.
+    #[arg(long, value_name = "UID")]
+    pod_uid: Option<String>,
+    /// Take tokens from the files of a directory, such as a projected volume, instead of an API server. Files in .yaml or
+    /// .json are what `kubectl get serviceaccount -o yaml` prints.
+    #[arg(long, value_name = "DIR")]
+    token_dir: Option<PathBuf>,
+    /// Which API server is asked for the account and its tokens.
+    #[arg(long, value_enum, value_name = "WHICH")]
+    api: Option<ApiServer>,
+    /// The objects of the embedded API server: a file, or a directory of .json, .yaml and .yml files. May be repeated.
+    #[arg(long, value_name = "PATH")]
+    objects: Vec<PathBuf>,
+    /// The audiences that the embedded API server allows to every node.
+    #[arg(long, value_name = "AUDIENCES", value_delimiter = ',')]
+    allowed_kubelet_audiences: Vec<String>,
+    #[command(flatten)]
+    cluster: ApiArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ApiServer {
+    /// A cluster's: see --kubeconfig.
+    Cluster,
+    /// One in this process, that knows what --objects holds. It is asked as the pod's node, or without a pod as an admin.
+    Embedded,
+}
+
+/// Whoever pulls.
+#[derive(Debug)]
+pub(crate) struct Puller {
+    pub(crate) pod: PodIdentity,
+    pub(crate) place: Place,
+    #[expect(dead_code, reason = "it answers until it is dropped")]
+    server: Option<Running>,
+}
+
+/// Where its service account is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A cluster's API server, by its address.
+    Cluster(String),
+    Directory(PathBuf),
+    Embedded,
+}
+
+/// Whoever pulls, and where a host is to ask.
+pub(crate) struct Opened {
+    puller: Puller,
+    accounts: Accounts,
+}
+
+enum Accounts {
+    Api(KubernetesApi),
+    Directory(TokenDirectory),
+}
+
+impl Opened {
+    /// Lets a host ask there.
+    pub(crate) fn hand_to(self, host: HostBuilder<'_>) -> (HostBuilder<'_>, Option<Puller>) {
+        let host = match self.accounts {
+            Accounts::Api(api) => host.service_accounts(api),
+            Accounts::Directory(directory) => host.service_accounts(directory),
+        };
+        (host, Some(self.puller))
+    }
+}
+
+impl IdentityArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.service_account.is_some()
+    }
+
+    /// Refuses flags that do not go together.
+    pub(crate) fn check(&self) -> Result<(), IdentityArgsError> {
+        let (all, of_embedded) = (self.given(), self.given_for_embedded());
+        let is_embedded = self.api == Some(ApiServer::Embedded);
+        if let (false, Some(flag)) = (self.is_given(), all.first()) {
+            return Err(IdentityArgsError::NoAccount(flag));
+        }
+        if self.pod_uid.is_some() && self.pod.is_none() {
+            return Err(IdentityArgsError::NoPod);
+        }
+        if let [one, other, ..] = *self.places() {
+            return Err(IdentityArgsError::TwoPlaces(one, other));
+        }
+        match of_embedded.first() {
+            Some(flag) if !is_embedded => Err(IdentityArgsError::NotEmbedded(flag)),
+            _ if is_embedded && self.objects.is_empty() => Err(IdentityArgsError::NoObjects),
+            _ => Ok(()),
+        }
+    }
+
+    fn places(&self) -> Vec<&'static str> {
+        given(&[
+            ("--token-dir", self.token_dir.is_some()),
+            ("--api embedded", self.api == Some(ApiServer::Embedded)),
+            ("--api cluster", self.api == Some(ApiServer::Cluster) && !self.cluster.named()),
+            ("--kubeconfig", self.cluster.kubeconfig.is_some()),
+            ("--context", self.cluster.context.is_some() && self.cluster.kubeconfig.is_none()),
+        ])
+    }
+
+    fn given_for_embedded(&self) -> Vec<&'static str> {
+        given(&[
+            ("--objects", !self.objects.is_empty()),
+            ("--allowed-kubelet-audiences", !self.allowed_kubelet_audiences.is_empty()),
+        ])
+    }
+
+    /// Everything that is given, but for the account itself.
+    fn given(&self) -> Vec<&'static str> {
+        let pod = given(&[("--pod", self.pod.is_some()), ("--pod-uid", self.pod_uid.is_some())]);
+        [pod, self.places(), self.given_for_embedded()].concat()
+    }
+
+    /// Opens the place, if an account is given. Nothing is asked yet. It must be called within a runtime.
+    pub(crate) async fn open(
+        &self,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Opened>, IdentityArgsError> {
+        let Some(pod) = self.identity() else { return Ok(None) };
+        let (place, accounts, server) = if let Some(path) = &self.token_dir {
+            let directory = TokenDirectory::new(path, Arc::new(SystemClock));
+            (Place::Directory(path.clone()), Accounts::Directory(directory), None)
+        } else if self.api == Some(ApiServer::Embedded) {
+            let audiences = &self.allowed_kubelet_audiences;
+            let (api, server) = embedded::start(&self.objects, audiences, &pod).await?;
+            (Place::Embedded, Accounts::Api(accounts(api, timeout)), Some(server))
+        } else {
+            let api = self.cluster.open().await?;
+            (Place::Cluster(api.server.clone()), Accounts::Api(accounts(api, timeout)), None)
+        };
+        Ok(Some(Opened { puller: Puller { pod, place, server }, accounts }))
+    }
+
+    fn identity(&self) -> Option<PodIdentity> {
+        let Namespaced { namespace, name } = self.service_account.clone()?;
+        let uid = self.pod_uid.clone().unwrap_or_default();
+        let pod = self.pod.clone().map(|name| PodReference { name, uid });
+        Some(PodIdentity { namespace, service_account: name, pod })
+    }
+}
+
+fn accounts(api: Api, timeout: Option<Duration>) -> KubernetesApi {
+    let accounts = KubernetesApi::new(api.client, api.server);
+    match timeout {
+        Some(timeout) => accounts.timeout(timeout),
+        None => accounts,
+    }
+}
+
+fn given(flags: &[(&'static str, bool)]) -> Vec<&'static str> {
+    flags.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| *flag).collect()
+}
+
+/// Why nobody can be pulled as.
+#[derive(Debug, Error)]
+pub(crate) enum IdentityArgsError {
+    #[error(
+        "{0} says nothing without --service-account NAMESPACE/NAME: as whom does the pod pull?"
+    )]
+    NoAccount(&'static str),
+    #[error("--pod-uid needs --pod NAME beside it")]
+    NoPod,
+    #[error("a service account is looked for in one place: leave out {0} or {1}")]
+    TwoPlaces(&'static str, &'static str),
+    #[error("--api embedded needs --objects PATH: it knows nothing else")]
+    NoObjects,
+    #[error("{0} is for --api embedded: add that, or leave it out")]
+    NotEmbedded(&'static str),
+    #[error("--service-account is for providers: add --config and --bin-dir")]
+    NoProviders,
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("the objects cannot be used")]
+    Objects(#[from] ObjectsError),
+    #[error("--objects holds no pod {0}; correct --pod, or add the pod")]
+    NoSuchPod(String),
+    #[error(
+        "pod {0} of --objects is on no node, and only its node may ask for its tokens: set spec.nodeName"
+    )]
+    NoNode(String),
+    #[error("the embedded API server cannot be started")]
+    Embedded(#[from] StartError),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        identity: IdentityArgs,
+    }
+
+    fn refusal(flags: &str) -> String {
+        let typed = Typed::try_parse_from(["x"].into_iter().chain(flags.split_whitespace()));
+        typed.unwrap().identity.check().err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn flags_that_do_not_go_together_are_refused_with_advice() {
+        let rows = [
+            ("", ""),
+            ("--service-account a/b", ""),
+            ("--service-account a/b --pod p --pod-uid u --kubeconfig k --context c", ""),
+            ("--service-account a/b --api cluster --kubeconfig k", ""),
+            ("--service-account a/b --token-dir d", ""),
+            (
+                "--service-account a/b --api embedded --objects o --allowed-kubelet-audiences x,y",
+                "",
+            ),
+            ("--pod p", "--pod says nothing without --service-account"),
+            ("--token-dir d", "--token-dir says nothing without --service-account"),
+            ("--kubeconfig k", "--kubeconfig says nothing without --service-account"),
+            ("--objects o", "--objects says nothing without --service-account"),
+            ("--service-account a/b --pod-uid u", "--pod-uid needs --pod"),
+            (
+                "--service-account a/b --token-dir d --context c",
+                "leave out --token-dir or --context",
+            ),
+            (
+                "--service-account a/b --token-dir d --api cluster",
+                "leave out --token-dir or --api cluster",
+            ),
+            (
+                "--service-account a/b --api embedded --objects o --kubeconfig k",
+                "leave out --api embedded or --kubeconfig",
+            ),
+            ("--service-account a/b --api embedded", "--api embedded needs --objects PATH"),
+            ("--service-account a/b --objects o", "--objects is for --api embedded"),
+            (
+                "--service-account a/b --allowed-kubelet-audiences o",
+                "--allowed-kubelet-audiences is for --api embedded",
+            ),
+        ];
+        for (flags, words) in rows {
+            let refusal = refusal(flags);
+            assert!(
+                refusal.contains(words) && refusal.is_empty() == words.is_empty(),
+                "{flags}: {refusal}"
+            );
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! An API server in this process, for those who have no cluster.
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::Pod;
+use keyfob_control::{
+    embedded::{ApiServer, Options, Running},
+    objects::{Kind, Objects},
+    rule::Policy,
+};
+use keyfob_host::PodIdentity;
+
+use super::IdentityArgsError;
+use crate::api_args::Api;
+
+/// Starts it, and a client that is the pod's node, or without a pod somebody who may do everything.
+pub(super) async fn start(
+    paths: &[PathBuf],
+    audiences: &[String],
+    pod: &PodIdentity,
+) -> Result<(Api, Running), IdentityArgsError> {
+    let objects = Objects::read_files(paths)?;
+    let node = node(&objects, pod)?;
+    let policy = Policy { allowed_kubelet_audiences: audiences.to_vec(), ..Policy::default() };
+    let server = ApiServer::start(Options { objects, policy, ..Options::default() }).await?;
+    let kubeconfig = match &node {
+        Some(node) => server.node_kubeconfig(node),
+        None => server.admin_kubeconfig(),
+    };
+    let api = Api::of(kubeconfig.unwrap_or_default().expose()).await?;
+    Ok((api, server))
+}
+
+/// The node of the pod, if there is one.
+fn node(objects: &Objects, puller: &PodIdentity) -> Result<Option<String>, IdentityArgsError> {
+    let Some(pod) = &puller.pod else { return Ok(None) };
+    let called = || format!("{}/{}", puller.namespace, pod.name);
+    let found: Option<Pod> = objects.read(Kind::Pod, &puller.namespace, &pod.name);
+    let found = found.ok_or_else(|| IdentityArgsError::NoSuchPod(called()))?;
+    let node = found.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty());
+    node.map(Some).ok_or_else(|| IdentityArgsError::NoNode(called()))
+}
