@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +18,22 @@ import (
 
 type lookupsQuestion struct {
 	Providers []scriptedProvider `json:"providers"`
-	Steps     []struct {
-		Advance *string `json:"advance"`
-		LookUp  *string `json:"look_up"`
-	} `json:"steps"`
+	Accounts  []account          `json:"accounts"`
+	Steps     []lookupsStep      `json:"steps"`
+}
+
+// lookupsStep has one of these.
+type lookupsStep struct {
+	Advance   *string     `json:"advance"`
+	LookUp    *string     `json:"look_up"`
+	LookUpFor *podsLookup `json:"look_up_for"`
+	// Account is what one is like from now on.
+	Account *account `json:"account"`
+}
+
+type podsLookup struct {
+	Image string `json:"image"`
+	Pod   pod    `json:"pod"`
 }
 
 type scriptedProvider struct {
@@ -55,24 +68,37 @@ type lookup struct {
 	Credentials []credential                 `json:"credentials"`
 	Failed      []string                     `json:"failed"`
 	Asked       map[string][]json.RawMessage `json:"asked"`
+	// Why has the words of failures that are about the service account.
+	Why      map[string]string `json:"why,omitempty"`
+	Identity *asked            `json:"identity,omitempty"`
 }
 
 type credential struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
 	Hash     string `json:"hash"`
+	// ServiceAccount is whose pods alone may use it.
+	ServiceAccount *coordinates `json:"serviceAccount,omitempty"`
 }
 
-// lookups says what a kubelet finds for images, one after the other, while time passes between them.
+type coordinates struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// lookups says what a kubelet finds for images, one after the other, by pods of this account or that, while time passes
+// between them.
 func lookups(q lookupsQuestion) any {
 	node := newNode(q.Providers)
 	defer os.RemoveAll(node.folder)
-	log := &failures{providers: []string{}}
+	accounts := newAccounts(q.Accounts)
+	log := newFailures()
 	listen(log)
 	defer listen(nobody)
 	unregisterAll()
 	legacyregistry.Reset()
-	if err := plugin.RegisterCredentialProviderPlugins(node.config, node.plugins, nil, nil); err != nil {
+	if err := plugin.RegisterCredentialProviderPlugins(node.config, node.plugins, accounts.token, accounts.get); err != nil {
 		return failure{strings.ReplaceAll(err.Error(), node.folder, "FOLDER")}
 	}
 	start := time.Date(2030, 3, 17, 17, 46, 40, 0, time.UTC)
@@ -82,32 +108,66 @@ func lookups(q lookupsQuestion) any {
 	}
 	answer := lookupsAnswer{Lookups: []lookup{}, Kept: map[string]map[string]string{}}
 	for _, step := range q.Steps {
-		if step.Advance != nil {
+		var this podsLookup
+		switch {
+		case step.Advance != nil:
 			clock.Step(must(time.ParseDuration(*step.Advance)))
 			continue
+		case step.Account != nil:
+			accounts.set(*step.Account)
+			continue
+		case step.LookUp != nil:
+			this.Image = *step.LookUp
+		default:
+			this = *step.LookUpFor
 		}
-		repository, _, _, err := parsers.ParseImageName(*step.LookUp)
+		repository, _, _, err := parsers.ParseImageName(this.Image)
 		if err != nil {
 			return failure{err.Error()}
 		}
-		found, _ := plugin.NewExternalCredentialProviderDockerKeyring("", "", "", "").Lookup(repository)
-		credentials := []credential{}
-		for _, each := range found {
-			credentials = append(credentials, credential{each.Username, each.Password, each.AuthConfigHash})
-		}
-		answer.Lookups = append(answer.Lookups, lookup{credentials, log.take(), node.newRequests(q.Providers)})
+		found := this.Pod.lookUp(repository)
+		failed, why := log.take()
+		answer.Lookups = append(answer.Lookups,
+			lookup{found, failed, node.newRequests(q.Providers), why, accounts.newRequests()})
 	}
 	for i, provider := range registeredProviders() {
 		kept := map[string]string{}
 		for key, expires := range provider.kept() {
-			// Two bytes of length are before the name, and two after it: the length of no service account.
-			kept[key[2:len(key)-2]] = expires.Sub(start).String()
+			kept[spelledOut(key)] = expires.Sub(start).String()
 		}
 		answer.Kept[q.Providers[i].Name] = kept
 	}
 	answer.Errors = errorsOfPlugins()
 	answer.Started = node.started(q.Providers)
 	return answer
+}
+
+func (p pod) lookUp(repository string) []credential {
+	keyring := plugin.NewExternalCredentialProviderDockerKeyring(p.Namespace, p.Name, string(p.UID), p.ServiceAccount)
+	found, _ := keyring.Lookup(repository)
+	credentials := []credential{}
+	for _, each := range found {
+		this := credential{Username: each.Username, Password: each.Password, Hash: each.AuthConfigHash}
+		if each.Source != nil {
+			account := each.Source.ServiceAccount
+			this.ServiceAccount = &coordinates{account.Namespace, account.Name, account.UID}
+		}
+		credentials = append(credentials, this)
+	}
+	return credentials
+}
+
+// spelledOut is a key as text, to the byte: what is no plain letter is spelled out.
+func spelledOut(key string) string {
+	var text strings.Builder
+	for _, b := range []byte(key) {
+		if b >= ' ' && b <= '~' && b != '\\' {
+			text.WriteByte(b)
+		} else {
+			fmt.Fprintf(&text, `\x%02x`, b)
+		}
+	}
+	return text.String()
 }
 
 // node is a folder with a configuration and its plugins.
@@ -204,21 +264,37 @@ func errorsOfPlugins() map[string]float64 {
 	return count
 }
 
-// failures is a log that keeps which providers failed: upstream tells nobody else.
+// failures is a log that keeps which providers failed, and why: upstream tells nobody else.
 type failures struct {
 	providers []string
+	why       map[string]string
 }
 
-func (f *failures) take() []string {
-	providers := f.providers
-	f.providers = []string{}
-	return providers
+func newFailures() *failures {
+	return &failures{[]string{}, map[string]string{}}
 }
 
-func (f *failures) Error(_ error, message string, fields ...any) {
-	if message == "Failed to provide credentials for image" {
-		f.providers = append(f.providers, fields[1].(string))
+func (f *failures) take() ([]string, map[string]string) {
+	taken := *f
+	*f = *newFailures()
+	return taken.providers, taken.why
+}
+
+func (f *failures) Error(err error, message string, fields ...any) {
+	if message != "Failed to provide credentials for image" {
+		return
 	}
+	provider := fields[1].(string)
+	f.providers = append(f.providers, provider)
+	if !isOfPlugin(err.Error()) {
+		f.why[provider] = err.Error()
+	}
+}
+
+// isOfPlugin says whether a failure is about a run or an answer, for which Keyfob has words of its own.
+func isOfPlugin(err string) bool {
+	return strings.HasPrefix(err, "failed to get credential from external registry credential provider: ") ||
+		strings.HasPrefix(err, "credential provider plugin did not return a valid cacheKeyType: ")
 }
 
 func (f *failures) Init(logr.RuntimeInfo)          {}

@@ -32,6 +32,7 @@ var questions = map[string]func(json.RawMessage) any{
 	"match":       about(match),
 	"providers":   about(providers),
 	"request":     about(request),
+	"tokens":      about(tokens),
 }
 
 func main() {

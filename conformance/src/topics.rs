@@ -13,6 +13,7 @@ mod matching;
 mod providers;
 mod request;
 mod texts;
+mod tokens;
 mod words;
 
 use crate::AnyTopic;
@@ -28,6 +29,7 @@ pub const TOPICS: &[AnyTopic] = &[
     AnyTopic::of::<request::Request>(),
     AnyTopic::of::<answer::Answer>(),
     AnyTopic::of::<lookups::Lookups>(),
+    AnyTopic::of::<tokens::Tokens>(),
     AnyTopic::of::<exec_info::ExecInfo>(),
     AnyTopic::of::<exec_answer::ExecAnswer>(),
     AnyTopic::of::<exec::Exec>(),

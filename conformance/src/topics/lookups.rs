@@ -1,6 +1,7 @@
-//! What comes of lookups one after the other, while time passes between them?
+//! What comes of lookups one after the other, by pods of this account or that, while time passes between them?
 #![expect(clippy::indexing_slicing, reason = "what a JSON value does not have is null")]
 
+mod accounts;
 mod made_up;
 mod stage;
 
@@ -8,13 +9,14 @@ use std::time::{Duration, SystemTime};
 
 use keyfob_api::GoDuration;
 use keyfob_exec::Clock as _;
-use keyfob_host::{Answer, Host, Pull};
+use keyfob_host::{Answer, CallError, Chain, Credential, Host, Pull};
 use keyfob_testkit::{ManualClock, Script};
 use proptest::strategy::BoxedStrategy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::Topic;
+use accounts::{Account, Pod};
 use stage::Stage;
 
 pub(crate) struct Lookups;
@@ -22,6 +24,8 @@ pub(crate) struct Lookups;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Question {
     providers: Vec<Provider>,
+    #[serde(default)]
+    accounts: Vec<Account>,
     steps: Vec<Step>,
 }
 
@@ -54,6 +58,23 @@ struct Variable {
 enum Step {
     Advance(String),
     LookUp(String),
+    LookUpFor {
+        image: String,
+        pod: Pod,
+    },
+    /// From now on it is like this.
+    Account(Account),
+}
+
+impl Step {
+    /// The image that is looked up, and for which pod.
+    fn lookup(&self) -> Option<(&str, Option<&Pod>)> {
+        match self {
+            Self::LookUp(image) => Some((image, None)),
+            Self::LookUpFor { image, pod } => Some((image, Some(pod))),
+            Self::Advance(_) | Self::Account(_) => None,
+        }
+    }
 }
 
 impl Topic for Lookups {
@@ -66,7 +87,7 @@ impl Topic for Lookups {
     }
 
     fn ours(question: &Question) -> Value {
-        let mut stage = Stage::new(&question.providers);
+        let mut stage = Stage::new(&question.providers, &question.accounts);
         match stage.host() {
             Ok(host) => sequence(&mut stage, &host, &question.steps),
             Err(error) => json!({ "error": error }),
@@ -81,6 +102,10 @@ impl Topic for Lookups {
             None => (&upstream["kept"], &ours["kept"]),
         };
         let before = lookups.get(..at.unwrap_or(lookups.len()))?;
+        // Whose pull it is has nothing to do with the clock.
+        if at.is_some_and(|at| ours["lookups"][at]["identity"] != lookups[at]["identity"]) {
+            return None;
+        }
         if let (Some(at), true) = (at, many == few) {
             // Something wider was still kept, which upstream finds only if there is nothing narrower.
             let mut providers = question.providers.iter().map(|provider| provider.name.as_str());
@@ -101,9 +126,13 @@ impl Topic for Lookups {
         };
         let failed = lookups.iter().any(|lookup| !is_empty(&lookup["failed"]));
         let found = lookups.iter().any(|lookup| !is_empty(&lookup["credentials"]));
-        let kept = lookups
-            .iter()
-            .any(|lookup| is_empty(&lookup["asked"]) && !is_empty(&lookup["credentials"]));
+        let is_kept =
+            |lookup: &&Value| is_empty(&lookup["asked"]) && !is_empty(&lookup["credentials"]);
+        let mut kept = lookups.iter().filter(is_kept);
+        if kept.any(|lookup| !lookup["credentials"][0]["serviceAccount"].is_null()) {
+            return "kept for an account";
+        }
+        let kept = lookups.iter().any(|lookup| is_kept(&lookup));
         match (found, kept, failed) {
             (false, _, false) => "found nothing",
             (false, _, true) => "only failed",
@@ -123,14 +152,17 @@ fn sequence(stage: &mut Stage, host: &Host, steps: &[Step]) -> Value {
     for step in steps {
         match step {
             Step::Advance(by) => advance(&stage.clock, GoDuration::parse(by).expect("a duration")),
-            Step::LookUp(image) => match Pull::parse(image) {
-                Ok(pull) => {
-                    let answer = runtime.block_on(host.credentials(&pull));
-                    lookups.push(found(&answer, &stage.new_requests()));
-                }
-                Err(error) => return json!({ "error": error.to_string() }),
-            },
+            Step::Account(account) => stage.accounts.set(account),
+            Step::LookUp(_) | Step::LookUpFor { .. } => {}
         }
+        let Some((image, pod)) = step.lookup() else { continue };
+        let pull = match Pull::parse(image) {
+            Ok(pull) => pull,
+            Err(error) => return json!({ "error": error.to_string() }),
+        };
+        let pull = pod.map(Pod::identity).into_iter().fold(pull, Pull::with_pod);
+        let answer = runtime.block_on(host.credentials(&pull));
+        lookups.push(found(&answer, stage));
     }
     let (kept, errors, started) = (stage.kept(host, start), stage.errors(), stage.started());
     json!({ "lookups": lookups, "kept": kept, "errors": errors, "started": started })
@@ -141,20 +173,44 @@ fn advance(clock: &ManualClock, by: GoDuration) {
     if by.is_negative() { clock.set_back(length) } else { clock.advance(length) }
 }
 
-fn found(answer: &Answer, asked: &Value) -> Value {
-    let credentials: Vec<Value> = answer
-        .credentials
-        .iter()
-        .map(|credential| {
-            json!({
-                "username": credential.username(),
-                "password": credential.password().expose(),
-                "hash": credential.hash(),
-            })
-        })
-        .collect();
+fn found(answer: &Answer, stage: &mut Stage) -> Value {
+    let credentials: Vec<Value> = answer.credentials.iter().map(shown).collect();
     let failed: Vec<&str> = answer.errors().map(|(provider, _)| provider).collect();
-    json!({ "credentials": credentials, "failed": failed, "asked": asked })
+    let mut found =
+        json!({ "credentials": credentials, "failed": failed, "asked": stage.new_requests() });
+    let why: Map<String, Value> = answer.errors().filter_map(why).collect();
+    if !why.is_empty() {
+        found["why"] = why.into();
+    }
+    if let Some(requests) = stage.accounts.new_requests() {
+        found["identity"] = requests;
+    }
+    found
+}
+
+fn shown(credential: &Credential) -> Value {
+    let mut shown = json!({
+        "username": credential.username(),
+        "password": credential.password().expose(),
+        "hash": credential.hash(),
+    });
+    if let Some(account) = credential.service_account() {
+        let [namespace, name, uid] = [&account.namespace, &account.name, &account.uid];
+        shown["serviceAccount"] = json!({ "namespace": namespace, "name": name, "uid": uid });
+    }
+    shown
+}
+
+/// Why a provider failed, where we say it in upstream's words: whatever is about the service account.
+fn why((provider, error): (&str, &CallError)) -> Option<(String, Value)> {
+    let is_said_alike = matches!(
+        error,
+        CallError::Identity { .. }
+            | CallError::CacheKey(_)
+            | CallError::ServiceAccountKey(_)
+            | CallError::EchoedToken
+    );
+    is_said_alike.then(|| (provider.to_owned(), json!(Chain(error).to_string())))
 }
 
 /// The first lookup that two answers do not have in common.
@@ -205,7 +261,8 @@ impl Question {
         for step in &self.steps {
             match step {
                 Step::Advance(by) => now += GoDuration::parse(by).map_or(0, GoDuration::as_nanos),
-                Step::LookUp(_) => times.push(now),
+                Step::LookUp(_) | Step::LookUpFor { .. } => times.push(now),
+                Step::Account(_) => {}
             }
         }
         times.push(now);

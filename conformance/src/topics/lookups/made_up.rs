@@ -1,5 +1,7 @@
-//! Sequences that nobody thought of: providers that overlap, plugins that do not always answer, and time that stops just
-//! before, at and after an expiry.
+//! Sequences that nobody thought of: providers that overlap, plugins that do not always answer, pods whose service account
+//! changes, and time that stops just before, at and after an expiry.
+
+mod accounts;
 
 use keyfob_testkit::{Script, Step as Does};
 use proptest::{
@@ -12,7 +14,11 @@ use proptest::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{super::words::one_of, Provider, Question, Step, Variable};
+use super::{
+    super::words::one_of,
+    Provider, Question, Step, Variable,
+    accounts::{Account, Pod},
+};
 
 /// Not in the order of the alphabet, since nothing goes by it.
 const NAMES: [&str; 4] = ["second", "first", "fourth", "third"];
@@ -51,26 +57,51 @@ const LENGTHS: &str =
 
 pub(super) fn questions() -> BoxedStrategy<Question> {
     let images = vec(one_of(IMAGES), 1..=3);
+    let pods = vec(accounts::pod(), 1..=2);
+    let length =
+        |lengths| one_of(lengths).prop_map(|length| MadeUpStep::Advance(length.to_owned()));
     let step = prop_oneof![
-        8 => any::<Index>().prop_map(Err),
-        3 => one_of(LENGTHS).prop_map(|length| Ok(length.to_owned())),
-        1 => one_of("0s -1ns -1s -30s -1m -1m -1m0.000000001s -20m").prop_map(|length| Ok(length.to_owned())),
+        3 => any::<Index>().prop_map(MadeUpStep::LookUp),
+        8 => (any::<Index>(), any::<Index>()).prop_map(|(image, pod)| MadeUpStep::LookUpFor(image, pod)),
+        3 => length(LENGTHS),
+        1 => length("0s -1ns -1s -30s -1m -1m -1m0.000000001s -20m"),
+        2 => accounts::account().prop_map(MadeUpStep::Account),
     ];
-    (vec(provider(), 1..=4), images, vec(step, 3..=12))
-        .prop_map(|(providers, images, steps)| {
+    (vec(provider(), 1..=4), accounts::accounts(), (images, pods), vec(step, 3..=14))
+        .prop_map(|(providers, accounts, (images, pods), steps)| {
             let providers = providers.into_iter().zip(NAMES);
-            let step = |step: Result<String, Index>| match step {
-                Ok(length) => Step::Advance(length),
-                Err(image) => Step::LookUp((*image.get(&images)).to_owned()),
-            };
             let mut question = Question {
                 providers: providers.map(|(made_up, name)| made_up.provider(name)).collect(),
-                steps: steps.into_iter().map(step).collect(),
+                accounts,
+                steps: steps.into_iter().map(|step| step.about(&images, &pods)).collect(),
             };
             question.keep_what_expires_before_it_comes_apart();
             question
         })
         .boxed()
+}
+
+/// A step that has neither image nor pod yet.
+#[derive(Clone, Debug)]
+enum MadeUpStep {
+    Advance(String),
+    LookUp(Index),
+    LookUpFor(Index, Index),
+    Account(Account),
+}
+
+impl MadeUpStep {
+    fn about(self, images: &[&str], pods: &[Pod]) -> Step {
+        let image = |index: Index| (*index.get(images)).to_owned();
+        match self {
+            Self::Advance(by) => Step::Advance(by),
+            Self::LookUp(index) => Step::LookUp(image(index)),
+            Self::LookUpFor(index, pod) => {
+                Step::LookUpFor { image: image(index), pod: pod.get(pods).clone() }
+            }
+            Self::Account(account) => Step::Account(account),
+        }
+    }
 }
 
 impl Question {
@@ -89,7 +120,7 @@ struct MadeUp {
     match_images: Vec<&'static str>,
     default_cache_duration: &'static str,
     version: &'static str,
-    require_service_account: Option<bool>,
+    token_attributes: Option<Value>,
     args: Vec<&'static str>,
     env: Vec<(&'static str, &'static str)>,
     runs: Vec<Run>,
@@ -105,6 +136,8 @@ enum Run {
     Exits(MadeUpAnswer, i32),
     Dies,
     Prints(&'static str),
+    /// It gives the token that it got for the first user name, or the first password.
+    GivesBack(MadeUpAnswer, &'static str),
     /// It answers in this version, whatever it was asked in.
     AnswersIn(&'static str, MadeUpAnswer),
     /// Its answer has a field that there is not.
@@ -134,18 +167,18 @@ fn provider() -> impl Strategy<Value = MadeUp> {
         vec(one_of(PATTERNS), 1..=3),
         one_of("0s 1m 1m 10m 12h"),
         one_of("v1 v1 v1 v1beta1 v1alpha1"),
-        option::weighted(0.2, any::<bool>()),
+        option::weighted(0.7, accounts::token_attributes()),
         (vec(one_of(ARGS), 0..=3), vec((one_of(VARIABLES), one_of(VALUES)), 0..=4)),
         vec(run(), 1..=4),
     )
         .prop_map(
-            |(match_images, default_cache_duration, version, required, started, runs)| MadeUp {
+            |(match_images, default_cache_duration, version, attributes, started, runs)| MadeUp {
                 args: started.0,
                 env: started.1,
                 match_images,
                 default_cache_duration,
                 version,
-                require_service_account: required.filter(|_| version == "v1"),
+                token_attributes: attributes.filter(|_| version == "v1"),
                 runs,
             },
         )
@@ -158,6 +191,8 @@ fn run() -> impl Strategy<Value = Run> {
         1 => (answer(), 1..=255).prop_map(|(answer, code)| Run::Exits(answer, code)),
         1 => Just(Run::Dies),
         2 => one_of(" { null [] password {} 1 \u{feff}{}").prop_map(Run::Prints),
+        3 => (answer(), one_of("username password password"))
+            .prop_map(|(answer, field)| Run::GivesBack(answer, field)),
         1 => (one_of("v1 v1beta1 v1alpha1 v2 "), answer())
             .prop_map(|(version, answer)| Run::AnswersIn(version, answer)),
         1 => answer().prop_map(Run::SaysMore),
@@ -199,13 +234,7 @@ impl MadeUp {
             name: name.to_owned(),
             match_images: self.match_images.iter().copied().map(str::to_owned).collect(),
             default_cache_duration: self.default_cache_duration.to_owned(),
-            token_attributes: self.require_service_account.map(|required| {
-                json!({
-                    "serviceAccountTokenAudience": "registry",
-                    "cacheType": "Token",
-                    "requireServiceAccount": required,
-                })
-            }),
+            token_attributes: self.token_attributes.clone(),
             args: self.args.iter().copied().map(str::to_owned).collect(),
             env: self.env.iter().map(Variable::from).collect(),
             answers: self.runs.iter().enumerate().map(script).collect(),
@@ -227,6 +256,15 @@ impl Run {
             }
             Self::Dies => Script::new([Does::Signal(9)]),
             Self::Prints(text) => Script::new([Does::Print((*text).to_owned())]),
+            Self::GivesBack(answer, field) => {
+                let mut answer = answer.json(version, user);
+                let login =
+                    answer["auth"].as_object_mut().and_then(|auth| auth.values_mut().next());
+                if let Some(login) = login {
+                    login[field] = json!("$TOKEN");
+                }
+                Script::new([Does::AnswerWithToken(answer)])
+            }
             Self::AnswersIn(version, answer) => {
                 Script::new([Does::Answer(answer.json(version, user))])
             }

@@ -9,10 +9,15 @@ use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Provider, since};
+use super::{
+    Provider,
+    accounts::{Account, Accounts},
+    since,
+};
 
 pub(super) struct Stage {
     pub(super) clock: ManualClock,
+    pub(super) accounts: Accounts,
     /// The names of the variables that each provider sets.
     variables: BTreeMap<String, Vec<String>>,
     folder: TempDir,
@@ -22,14 +27,18 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(providers: &[Provider]) -> Self {
+    pub(super) fn new(providers: &[Provider], accounts: &[Account]) -> Self {
         let stage = Self {
             clock: ManualClock::default(),
+            accounts: Accounts::default(),
             variables: providers.iter().map(variables).collect(),
             folder: tempfile::tempdir().expect("a folder"),
             registry: Registry::default(),
             read: providers.iter().map(|provider| (provider.name.clone(), 0)).collect(),
         };
+        for account in accounts {
+            stage.accounts.set(account);
+        }
         fs::create_dir(stage.path("plugins")).expect("a new folder");
         let configured: Vec<Value> =
             providers.iter().map(|provider| stage.install(provider)).collect();
@@ -50,6 +59,7 @@ impl Stage {
         let config = Config::read(&config).map_err(|error| shown(error.to_string()))?;
         Host::builder(config, &plugins)
             .clock(self.clock.clone())
+            .service_accounts(self.accounts.clone())
             .metrics(&mut self.registry)
             .build()
             .map_err(|error| shown(error.to_string()))
@@ -82,7 +92,7 @@ impl Stage {
         for cached in cached.iter().filter(|cached| cached.expires >= self.clock.now()) {
             let expires = since(start, cached.expires).to_string();
             let of = kept.entry(&*cached.provider).or_default();
-            of.insert(cached.key.base().to_owned(), expires);
+            of.insert(spelled_out(cached.key.as_bytes()), expires);
         }
         json!(kept)
     }
@@ -139,6 +149,15 @@ impl Stage {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+/// A key as text, to the byte: what is no plain letter is spelled out.
+fn spelled_out(key: &[u8]) -> String {
+    let spell = |byte: &u8| match byte {
+        b' '..=b'[' | b']'..=b'~' => char::from(*byte).to_string(),
+        byte => format!("\\x{byte:02x}"),
+    };
+    key.iter().map(spell).collect()
 }
 
 fn variables(provider: &Provider) -> (String, Vec<String>) {

@@ -43,12 +43,12 @@ fn docker_hub(_: &Value, row: &Value) -> Result<(), String> {
 fn in_dockercfg(key: &str, image: &str) -> Vec<Credential> {
     let entry = json!({key: {"email": "foo@bar.baz", "auth": "Zm9vOmJhcg=="}});
     let config = DockerConfig::read_legacy(entry.to_string().as_bytes()).unwrap();
-    look_up(image, &[Arc::new(config.into_logins(Source::Provider("a".into())))])
+    look_up(image, &[Arc::new(config.into_logins(Source::provider("a")))])
 }
 
 /// Only such an image finds Docker Hub's key when nothing matches, and nothing does without a target.
 fn default_registry(_: &Value, row: &Value) -> Result<(), String> {
-    let hub = Logins::new(Source::Provider("a".into()), [("index.docker.io", Login::default())]);
+    let hub = Logins::new(Source::provider("a"), [("index.docker.io", Login::default())]);
     let found = !select(text(row, "image"), None, &[hub.into()]).is_empty();
     fact("default registry", &Value::from(found), &row["expected"])
 }
@@ -62,7 +62,7 @@ fn hashed_lookup(file: &Value, row: &Value) -> Result<(), String> {
         let credential = &group["credentials"][&name];
         (key, login(credential))
     });
-    let logins = Logins::new(Source::Provider("a".into()), entries);
+    let logins = Logins::new(Source::provider("a"), entries);
     let found = look_up(text(row, "image"), &[logins.into()]);
     fact("found", &Value::from(!found.is_empty()), &row["expected_ok"])?;
     let names = row["expected_creds_in_order"].as_array().unwrap();
@@ -150,7 +150,7 @@ fn providers(_: &Value, row: &Value) -> Result<(), String> {
             let entries = provider.as_object().unwrap().iter().map(|(key, name)| {
                 (key, Login { username: name.as_str().unwrap().into(), ..Login::default() })
             });
-            Arc::new(Logins::new(Source::Provider("a".into()), entries))
+            Arc::new(Logins::new(Source::provider("a"), entries))
         })
         .collect();
     let found = look_up(text(row, "image"), &sources);

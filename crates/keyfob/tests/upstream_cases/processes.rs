@@ -11,9 +11,9 @@ use keyfob_host::{Chain, Config, Host};
 use serde_json::Value;
 
 use crate::{
-    Check, fact,
-    host::{Stage, ask, provider},
-    later, same, text,
+    Check, fact, same, service_accounts,
+    stage::{Stage, ask, provider},
+    text,
 };
 
 pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
@@ -110,7 +110,7 @@ fn process_and_start_up(_file: &Value, row: &Value) -> Result<(), String> {
             stage.script("plugin", &format!("head -c 3000000 /dev/zero | tr '\\0' ' '\n{GOOD}"));
             run(&mut stage, "plugin", "r.io/app", |_| ())
         }
-        _ if name.starts_with("SA ") => return later("service accounts"),
+        _ if name.starts_with("SA ") => return service_accounts::executed(row),
         _ => return start_up(&stage, row),
     };
     fact("credential", &Some(ended.credential), &row["expected_ok"].as_bool())?;
