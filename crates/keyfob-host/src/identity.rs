@@ -65,6 +65,8 @@ impl fmt::Display for ServiceAccountCoordinates {
 pub struct Identity {
     /// The pod's service account.
     pub account: Arc<ServiceAccountCoordinates>,
+    /// The pod that its token is bound to.
+    pub pod: Option<PodReference>,
     /// For whom its token is.
     pub audience: String,
     /// Those of its annotations that the plugin gets.

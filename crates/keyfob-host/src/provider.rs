@@ -167,7 +167,8 @@ impl Provider {
             Err(ProviderOutcome::Skipped(why)) => self.report(self.skip(pull, why)),
             Err(outcome) => {
                 if let ProviderOutcome::Failed(error) = &outcome {
-                    self.log(pull.image(), error.account(), error);
+                    let pod = pull.pod().and_then(|pod| pod.pod.as_ref());
+                    self.log(pull.image(), error.account(), pod, error);
                 }
                 self.report(outcome)
             }
@@ -216,7 +217,7 @@ impl Provider {
         let by_token = by_token.is_some_and(TokenAttributes::is_cached_by_token);
         let question = HeldQuestion::of_somebody(pull.image(), identity.clone(), by_token);
         let outcome = match question {
-            Err(error) => self.fail(pull, Some(&identity.account), error),
+            Err(error) => self.fail(pull, Some(&identity), error),
             Ok(question) => match self.answer(question.get(), self.around.clock.now()) {
                 Step::Done(outcome) => outcome,
                 Step::Waiting(boarded) => self.arrive(boarded).await,
@@ -232,13 +233,8 @@ impl Provider {
         ProviderOutcome::Skipped(why)
     }
 
-    fn fail(
-        &self,
-        pull: &Pull,
-        account: Option<&ServiceAccountCoordinates>,
-        error: CallError,
-    ) -> ProviderOutcome {
-        self.log(pull.image(), account, &error);
+    fn fail(&self, pull: &Pull, identity: Option<&Identity>, error: CallError) -> ProviderOutcome {
+        self.log_as(pull.image(), identity, &error);
         ProviderOutcome::Failed(Arc::new(error))
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use keyfob_exec::{Finished, Invocation, RunError, Status, StderrTail};
-use keyfob_host::{Config, Host, PodIdentity, ProviderConfig, Pull, TokenAttributes};
+use keyfob_host::{Config, Host, PodIdentity, PodReference, ProviderConfig, Pull, TokenAttributes};
 use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture};
 
 /// One plugin fails, one panics, one answers with a thousand keys that are none.
@@ -81,7 +81,7 @@ async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
     let pod = PodIdentity {
         namespace: "team".into(),
         service_account: "puller".into(),
-        ..PodIdentity::default()
+        pod: Some(PodReference { name: "web-1".into(), uid: "uid-of-web-1".into() }),
     };
     host.credentials(&pull).await;
     host.credentials(&pull.with_pod(pod)).await;
@@ -91,5 +91,7 @@ async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
     let skipped: Vec<_> = of("DEBUG").filter(|line| line.contains("not asked")).collect();
     assert!(matches!(*skipped, [line] if line.contains("this pull has none")), "{text}");
     let failed: Vec<_> = of("WARN").filter(|line| line.contains("team/puller")).collect();
-    assert!(matches!(*failed, [line] if line.contains("standalone mode")), "{text}");
+    let [failed] = *failed else { panic!("{text}") };
+    assert!(failed.contains("standalone mode"), "{failed}");
+    assert!(failed.contains("web-1") && failed.contains("uid-of-web-1"), "{failed}");
 }

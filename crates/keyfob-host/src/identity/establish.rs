@@ -53,6 +53,7 @@ impl Identities {
         match self.tokens.token(&request(&coordinates, audience, pod)).await {
             Ok(token) => Ok(Identity {
                 account: Arc::new(coordinates),
+                pod: pod.pod.clone(),
                 audience: audience.clone(),
                 annotations,
                 token: token.token.clone(),

@@ -9,7 +9,8 @@ use keyfob_api::{CacheKeyType, GoDuration};
 
 use super::{Brought, Fetched, Flown, Provider};
 use crate::{
-    CallError, Chain, Logins, ProviderSource, ServiceAccountCoordinates, Source,
+    CallError, Chain, Identity, Logins, PodReference, ProviderSource, ServiceAccountCoordinates,
+    Source,
     flight::Pilot,
     plugin::PluginAnswer,
     question::{HeldQuestion, Question},
@@ -47,10 +48,16 @@ impl Provider {
 
     /// A failure is remembered for this question alone.
     fn failed(&self, question: Question<'_>, error: CallError) -> Arc<CallError> {
-        self.log(question.image, question.account().map(|account| &**account), &error);
+        self.log_as(question.image, question.identity.map(|identity| &**identity), &error);
         let error = Arc::new(error);
         self.failures.record(question.flight, &error, self.around.clock.now());
         error
+    }
+
+    pub(super) fn log_as(&self, image: &str, identity: Option<&Identity>, error: &CallError) {
+        let account = identity.map(|identity| &*identity.account);
+        let pod = identity.and_then(|identity| identity.pod.as_ref());
+        self.log(image, account, pod, error);
     }
 
     /// Every failure is logged here, once.
@@ -58,11 +65,13 @@ impl Provider {
         &self,
         image: &str,
         account: Option<&ServiceAccountCoordinates>,
+        pod: Option<&PodReference>,
         error: &CallError,
     ) {
         let service_account = account.map(tracing::field::display);
+        let (pod, pod_uid) = (pod.map(|pod| &*pod.name), pod.map(|pod| &*pod.uid));
         tracing::warn!(
-            provider = %self.name, image, service_account, error = %Chain(error),
+            provider = %self.name, image, service_account, pod, pod_uid, error = %Chain(error),
             "the plugin gave no credentials; other providers may"
         );
     }

@@ -94,7 +94,7 @@ fn explain_says_as_whom_and_what_the_token_claims() {
 
     assert_eq!(said.code, 0, "{}", said.stderr);
     let pulled_by = format!(
-        "  pulled by    shop/cart, pod cart-1; its account is known at {}/\n",
+        "  pulled by    shop/cart, pod cart-1; its account is known to {}/\n",
         cluster.url()
     );
     for line in [

@@ -21,7 +21,7 @@ fn a_plugin_is_asked_with_the_token_that_fits() {
     assert_eq!(request(&node)["serviceAccountToken"], cluster::pod_token());
     assert_eq!(request(&node)["serviceAccountAnnotations"]["example.com/role"], "puller");
     let explained = run(&node, "explain", &[&POD, &["--token-dir", &directory]]);
-    let known = format!("its account is known at {directory}\n");
+    let known = format!("its account is known to {directory}\n");
     assert!(explained.stdout.contains(&known), "{}", explained.stdout);
 }
 
