@@ -7,6 +7,8 @@
 
 #[path = "support/api_server.rs"]
 mod api_server;
+#[path = "support/signals.rs"]
+mod signals;
 
 use std::{
     fs,
@@ -118,7 +120,9 @@ impl Webhook {
     /// Exit code and the rest of the log, which never holds a secret.
     fn stop(mut self) -> (Option<i32>, String) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap());
-        signal::kill(pid, Signal::SIGINT).unwrap();
+        // It is quicker by the one for people, if it heeds that.
+        let quick = signals::heeded(Signal::SIGINT);
+        signal::kill(pid, if quick { Signal::SIGINT } else { Signal::SIGTERM }).unwrap();
         let mut logs = String::new();
         self.logs.read_to_string(&mut logs).unwrap();
         LeakCheck::new([API_TOKEN, ASKED_TOKEN, &pod_token()]).text("the log", &logs);
