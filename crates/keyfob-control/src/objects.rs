@@ -14,7 +14,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use self::admission::{MIRROR_ANNOTATION, fill_in};
+pub(crate) use self::{
+    admission::{MIRROR_ANNOTATION, fill_in},
+    check::decode,
+};
 pub use self::{
     error::{ObjectsError, Place},
     kind::Kind,

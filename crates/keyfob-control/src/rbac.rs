@@ -17,7 +17,7 @@ use self::{
 };
 use crate::{
     objects::{Kind, Objects},
-    rule::{Access, Opinion, VERB, aggregate},
+    rule::{Access, Asked, Opinion, VERB, aggregate},
 };
 
 /// Those in this group may do everything.
@@ -56,6 +56,22 @@ impl From<Access> for Attributes {
             resource: access.audience,
             name: access.service_account,
             namespace: access.namespace,
+            ..Self::default()
+        }
+    }
+}
+
+/// What a user wants who asks for a token at all, whatever its audience.
+impl From<&Asked> for Attributes {
+    fn from(asked: &Asked) -> Self {
+        Self {
+            user: asked.user.clone(),
+            groups: asked.groups.clone(),
+            verb: "create".to_owned(),
+            resource: "serviceaccounts".to_owned(),
+            subresource: "token".to_owned(),
+            name: asked.service_account.clone(),
+            namespace: asked.namespace.clone(),
             ..Self::default()
         }
     }

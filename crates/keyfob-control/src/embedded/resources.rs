@@ -1,13 +1,5 @@
 //! The resources that are served, and where.
 
-use k8s_openapi::api::{
-    core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount},
-    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
-    storage::v1::CSIDriver,
-};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
 use crate::objects::Kind;
 
 pub(super) const CORE: &str = "";
@@ -30,8 +22,6 @@ pub(super) struct Resource {
     pub(super) name: &'static str,
     pub(super) short: &'static [&'static str],
     pub(super) namespaced: bool,
-    /// Whether JSON is an object of this kind.
-    check: fn(&Value) -> Result<(), serde_json::Error>,
 }
 
 /// A kind that is only ever created, and answered at once.
@@ -62,10 +52,6 @@ impl Resource {
     pub(super) fn api_version(&self) -> String {
         api_version(self.group)
     }
-
-    pub(super) fn check(&self, object: &Value) -> Result<(), serde_json::Error> {
-        (self.check)(object)
-    }
 }
 
 impl Review {
@@ -83,36 +69,23 @@ pub(super) fn qualified(group: &str, what: &str) -> String {
     if group.is_empty() { what.to_owned() } else { format!("{what}.{group}") }
 }
 
-fn is<T: DeserializeOwned>(object: &Value) -> Result<(), serde_json::Error> {
-    T::deserialize(object).map(drop)
-}
-
-macro_rules! resource {
-    ($kind:ident, $group:expr, $plural:literal, $short:expr, $namespaced:literal) => {
-        Resource {
-            kind: Kind::$kind,
-            group: $group,
-            plural: $plural,
-            name: stringify!($kind),
-            short: &$short,
-            namespaced: $namespaced,
-            check: is::<$kind>,
-        }
-    };
+const fn resource(kind: Kind, short: &'static [&'static str]) -> Resource {
+    let (group, plural, name) = (kind.group(), kind.plural(), kind.name());
+    Resource { kind, group, plural, name, short, namespaced: kind.namespaced() }
 }
 
 pub(super) const RESOURCES: [Resource; 11] = [
-    resource!(Namespace, CORE, "namespaces", ["ns"], false),
-    resource!(Node, CORE, "nodes", ["no"], false),
-    resource!(PersistentVolumeClaim, CORE, "persistentvolumeclaims", ["pvc"], true),
-    resource!(PersistentVolume, CORE, "persistentvolumes", ["pv"], false),
-    resource!(Pod, CORE, "pods", ["po"], true),
-    resource!(ServiceAccount, CORE, "serviceaccounts", ["sa"], true),
-    resource!(CSIDriver, STORAGE, "csidrivers", [], false),
-    resource!(ClusterRoleBinding, RBAC, "clusterrolebindings", [], false),
-    resource!(ClusterRole, RBAC, "clusterroles", [], false),
-    resource!(RoleBinding, RBAC, "rolebindings", [], true),
-    resource!(Role, RBAC, "roles", [], true),
+    resource(Kind::Namespace, &["ns"]),
+    resource(Kind::Node, &["no"]),
+    resource(Kind::PersistentVolumeClaim, &["pvc"]),
+    resource(Kind::PersistentVolume, &["pv"]),
+    resource(Kind::Pod, &["po"]),
+    resource(Kind::ServiceAccount, &["sa"]),
+    resource(Kind::CSIDriver, &[]),
+    resource(Kind::ClusterRoleBinding, &[]),
+    resource(Kind::ClusterRole, &[]),
+    resource(Kind::RoleBinding, &[]),
+    resource(Kind::Role, &[]),
 ];
 
 const fn review(group: &'static str, plural: &'static str, name: &'static str) -> Review {

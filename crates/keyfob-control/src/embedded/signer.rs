@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::der::{Der, INTEGER, SEQUENCE};
+
 /// Signs, and knows its own signature.
 #[derive(Debug)]
 pub(super) struct Signer {
@@ -112,29 +114,12 @@ pub(super) fn part<T: DeserializeOwned>(part: &str) -> Option<T> {
 
 /// The modulus and the exponent of a PKCS #1 public key: a sequence of two integers.
 fn numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (sequence, _) = element(der, 0x30)?;
-    let (modulus, rest) = element(sequence, 0x02)?;
-    let (exponent, _) = element(rest, 0x02)?;
+    let (_, sequence) = Der(der).take(SEQUENCE)?;
+    let (rest, modulus) = sequence.take(INTEGER)?;
+    let (_, exponent) = rest.take(INTEGER)?;
     // A zero in front only says that the number is not negative.
-    let bare = |number: &'_ [u8]| number.iter().take_while(|byte| **byte == 0).count();
-    Some((modulus.get(bare(modulus)..)?, exponent.get(bare(exponent)..)?))
-}
-
-/// What a DER element of this kind holds, and what comes after it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (first, rest) = der.split_first()?;
-    let (length, rest) = rest.split_first()?;
-    let (length, rest) = if *length < 0x80 {
-        (usize::from(*length), rest)
-    } else {
-        let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
-        let fold = bytes
-            .iter()
-            .try_fold(0_usize, |sum, byte| sum.checked_mul(256)?.checked_add(usize::from(*byte)));
-        (fold?, rest)
-    };
-    (*first == tag).then_some(())?;
-    rest.split_at_checked(length)
+    let bare = |Der(number)| number.iter().take_while(|byte| **byte == 0).count();
+    Some((modulus.0.get(bare(modulus)..)?, exponent.0.get(bare(exponent)..)?))
 }
 
 #[cfg(test)]

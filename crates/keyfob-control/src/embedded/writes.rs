@@ -15,7 +15,7 @@ use super::{
     status::Refusal,
     store::Changing,
 };
-use crate::objects::Kind;
+use crate::objects::{Kind, decode};
 
 impl Api {
     pub(super) fn create(
@@ -202,7 +202,7 @@ fn check_type(resource: &Resource, object: &Value) -> Result<(), Refusal> {
     if version.is_some_and(|version| version != resource.api_version()) {
         return Err(wrong("the object is of another version"));
     }
-    resource.check(object).map_err(|error| wrong(&error.to_string()))
+    decode(resource.kind, object).map_err(|error| wrong(&error.inner().to_string()))
 }
 
 fn check_namespace(

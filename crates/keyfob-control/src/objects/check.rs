@@ -29,7 +29,8 @@ pub(super) fn check(
     })
 }
 
-fn decode(kind: Kind, json: &Value) -> Result<(), DecodeError<serde_json::Error>> {
+/// Whether JSON is an object of this kind; if not, which field is wrong.
+pub(crate) fn decode(kind: Kind, json: &Value) -> Result<(), DecodeError<serde_json::Error>> {
     fn decodes<T: DeserializeOwned>(json: &Value) -> Result<(), DecodeError<serde_json::Error>> {
         serde_path_to_error::deserialize::<_, T>(json).map(drop)
     }

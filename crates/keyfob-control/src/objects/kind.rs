@@ -40,7 +40,7 @@ impl Kind {
     }
 
     /// Its `kind`.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::ClusterRole => "ClusterRole",
             Self::ClusterRoleBinding => "ClusterRoleBinding",
@@ -57,7 +57,7 @@ impl Kind {
     }
 
     /// Its name in paths.
-    pub fn plural(self) -> &'static str {
+    pub const fn plural(self) -> &'static str {
         match self {
             Self::ClusterRole => "clusterroles",
             Self::ClusterRoleBinding => "clusterrolebindings",
@@ -74,7 +74,7 @@ impl Kind {
     }
 
     /// Its group; empty for the core.
-    pub fn group(self) -> &'static str {
+    pub const fn group(self) -> &'static str {
         match self {
             Self::ClusterRole | Self::ClusterRoleBinding | Self::Role | Self::RoleBinding => {
                 "rbac.authorization.k8s.io"
@@ -94,7 +94,7 @@ impl Kind {
     }
 
     /// Whether it lives in namespaces.
-    pub fn namespaced(self) -> bool {
+    pub const fn namespaced(self) -> bool {
         matches!(
             self,
             Self::PersistentVolumeClaim

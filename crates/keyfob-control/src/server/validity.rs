@@ -1,15 +1,14 @@
 //! Until when a certificate is valid.
-//!
-//! Just enough of DER to walk to that one field; a certificate's meaning is left to those who verify it.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use keyfob_api::Timestamp;
 use rustls::pki_types::CertificateDer;
 
-const INTEGER: u8 = 0x02;
+use crate::der::{Der, INTEGER, SEQUENCE};
+
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
 /// `validity.notAfter`, if this is a certificate.
@@ -31,38 +30,6 @@ pub(crate) fn not_after(certificate: &CertificateDer<'_>) -> Option<SystemTime> 
     }
 }
 
-/// Values one behind the other.
-#[derive(Clone, Copy)]
-struct Der<'a>(&'a [u8]);
-
-impl<'a> Der<'a> {
-    /// The first value if it has this tag, and what is behind it.
-    fn take(self, tag: u8) -> Option<(Self, Self)> {
-        let (rest, (found, value)) = self.any()?;
-        (found == tag).then_some((rest, Self(value)))
-    }
-
-    fn any(self) -> Option<(Self, (u8, &'a [u8]))> {
-        let (tag, rest) = self.0.split_first()?;
-        let (length, rest) = length(rest)?;
-        let (value, rest) = rest.split_at_checked(length)?;
-        Some((Self(rest), (*tag, value)))
-    }
-}
-
-/// One byte, or how many bytes follow that say it.
-fn length(der: &[u8]) -> Option<(usize, &[u8])> {
-    let (first, rest) = der.split_first()?;
-    match *first {
-        short @ 0..=0x7f => Some((usize::from(short), rest)),
-        long @ 0x81..=0x83 => {
-            let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-            Some((bytes.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)), rest))
-        }
-        _ => None,
-    }
-}
-
 /// `YYMMDDHHMMSSZ` with its century: RFC 5280 has years below 50 in this one.
 fn in_full(time: &[u8]) -> Option<Vec<u8>> {
     let century = if time.first()? < &b'5' { b"20" } else { b"19" };
@@ -71,22 +38,13 @@ fn in_full(time: &[u8]) -> Option<Vec<u8>> {
 
 /// `YYYYMMDDHHMMSSZ`.
 fn moment(time: &[u8]) -> Option<SystemTime> {
-    let digits = time.strip_suffix(b"Z").filter(|digits| digits.len() == 14)?;
-    let number = |from: usize, to: usize| {
-        std::str::from_utf8(digits.get(from..to)?).ok()?.parse::<u64>().ok()
-    };
-    let (year, month, day) = (number(0, 4)?, number(4, 6)?, number(6, 8)?);
-    let seconds = number(8, 10)? * 3600 + number(10, 12)? * 60 + number(12, 14)?;
-    let days = days_since_1970(year, month, day)?;
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(days * 86_400 + seconds))
-}
-
-/// Counts years from March, so that the day of a leap year is the last.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    let from_march = (month + 9) % 12;
-    let year = if month <= 2 { year.checked_sub(1)? } else { year };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (from_march * 153 + 2) / 5 + day;
-    days.checked_sub(719_469)
+    let time = std::str::from_utf8(time).ok()?;
+    let part = |from: usize, to: usize| time.get(from..to);
+    let (date, clock) = (
+        [part(0, 4)?, part(4, 6)?, part(6, 8)?].join("-"),
+        [part(8, 10)?, part(10, 12)?, time.get(12..)?].join(":"),
+    );
+    Timestamp::parse(&format!("{date}T{clock}")).ok()?.to_system_time()
 }
 
 #[cfg(test)]

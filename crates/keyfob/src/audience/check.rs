@@ -163,16 +163,7 @@ impl World {
     /// Before the rule is asked, the node must be allowed to ask for tokens of the account at all. An API server that does
     /// not say is no reason to say nothing.
     async fn may_ask(&self, asked: &Asked) -> Option<Opinion> {
-        let attributes = Attributes {
-            user: asked.user.clone(),
-            groups: asked.groups.clone(),
-            verb: "create".to_owned(),
-            resource: "serviceaccounts".to_owned(),
-            subresource: "token".to_owned(),
-            name: asked.service_account.clone(),
-            namespace: asked.namespace.clone(),
-            ..Attributes::default()
-        };
+        let attributes = Attributes::from(asked);
         match self {
             Self::Cluster(cluster, _) => cluster.authorize(attributes).await.ok(),
             Self::Files(objects) => {

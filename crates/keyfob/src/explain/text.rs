@@ -145,7 +145,6 @@ impl Page {
 
 fn pulled_by(Puller { service_account, pod, source }: &Puller) -> String {
     let pod = pod.as_ref().map(|pod| format!(", pod {}", shown(pod))).unwrap_or_default();
-    let source = if source == "embedded" { "the embedded API server" } else { source };
     format!("{}{pod}; its account is known to {}", shown(service_account), shown(source))
 }
 

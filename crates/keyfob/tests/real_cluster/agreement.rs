@@ -156,16 +156,7 @@ impl<'a> Sides<'a> {
 
     /// What is said to a node that has no pod of the account, unless a role lets it ask for any token.
     fn unrelated(&self, asked: &Asked) -> Option<String> {
-        let attributes = Attributes {
-            user: asked.user.clone(),
-            groups: asked.groups.clone(),
-            verb: "create".to_owned(),
-            resource: "serviceaccounts".to_owned(),
-            subresource: "token".to_owned(),
-            name: asked.service_account.clone(),
-            namespace: asked.namespace.clone(),
-            ..Attributes::default()
-        };
+        let attributes = Attributes::from(asked);
         let opinion = node_authorizer::authorize(&self.objects, Gates::default(), &attributes);
         let by_role = rbac::authorize(&self.objects, &attributes);
         (!opinion.allowed && !by_role.allowed).then(|| {

@@ -1,0 +1,37 @@
+//! Just enough of DER to walk to a field; what certificates and keys mean is left to those who verify them.
+
+pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const SEQUENCE: u8 = 0x30;
+
+/// Values one behind the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Der<'a> {
+    /// The first value if it has this tag, and what is behind it.
+    pub(crate) fn take(self, tag: u8) -> Option<(Self, Self)> {
+        let (rest, (found, value)) = self.any()?;
+        (found == tag).then_some((rest, Self(value)))
+    }
+
+    /// The first value with its tag, and what is behind it.
+    pub(crate) fn any(self) -> Option<(Self, (u8, &'a [u8]))> {
+        let (tag, rest) = self.0.split_first()?;
+        let (length, rest) = length(rest)?;
+        let (value, rest) = rest.split_at_checked(length)?;
+        Some((Self(rest), (*tag, value)))
+    }
+}
+
+/// One byte, or how many bytes follow that say it.
+fn length(der: &[u8]) -> Option<(usize, &[u8])> {
+    let (first, rest) = der.split_first()?;
+    match *first {
+        short @ 0..=0x7f => Some((usize::from(short), rest)),
+        long @ 0x81..=0x83 => {
+            let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
+            Some((bytes.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)), rest))
+        }
+        _ => None,
+    }
+}
