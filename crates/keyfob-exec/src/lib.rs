@@ -36,6 +36,7 @@ mod process;
 mod program;
 mod redact;
 mod runner;
+mod shortened;
 mod terminal;
 mod trust;
 
@@ -47,5 +48,6 @@ pub use outcome::{Finished, RunError, Status, StderrTail};
 pub use program::{LookupError, NotRunnable, Program};
 pub use redact::{REDACTED, Redactor, speaks_of_a_secret};
 pub use runner::{ProcessRunner, Runner, Running};
+pub use shortened::shortened;
 pub use terminal::{on_one_line, printable, spelled_out, steers};
 pub use trust::{Concern, Flaw, TrustPolicy, Untrusted, check_trust};

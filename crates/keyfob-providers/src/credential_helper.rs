@@ -9,10 +9,10 @@ use keyfob_api::{
     InvalidField, Secret,
     document::{Document, Reading},
 };
-use keyfob_exec::{Finished, Invocation, Program, Redactor, Status, Stdin};
+use keyfob_exec::{Finished, Invocation, Program, Redactor, Status, Stdin, shortened};
 use keyfob_plugin::{Doing as _, Failure, ImageRequest};
 
-use crate::{World, shortened::shortened};
+use crate::World;
 
 const NOT_FOUND: &str = "credentials not found in native keychain";
 

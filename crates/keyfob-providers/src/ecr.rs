@@ -18,6 +18,7 @@ use aws_credential_types::Credentials;
 use aws_smithy_runtime_api::client::{orchestrator::HttpResponse, result::SdkError};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use clap::Parser;
+use keyfob_exec::shortened;
 use keyfob_plugin::{Answer, Failure, ImageCredentials, ImageRequest, Margin};
 
 use self::{registry::Registry, token::Token};
@@ -26,7 +27,6 @@ use crate::{
     fallback::Fallback,
     http::{AwsHttp, Http, HttpArgs},
     program,
-    shortened::shortened,
     world::variable,
 };
 

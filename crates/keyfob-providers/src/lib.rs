@@ -35,8 +35,6 @@ mod klog;
 mod program;
 #[cfg(any(feature = "echo", feature = "exchange", feature = "exec", feature = "gcp"))]
 mod registry_pattern;
-#[cfg(any(feature = "docker-config", feature = "ecr", feature = "exec", feature = "http"))]
-mod shortened;
 mod world;
 
 pub use program::{CommonArgs, Provider, ProviderArgs};

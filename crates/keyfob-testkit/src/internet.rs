@@ -74,12 +74,22 @@ pub struct Response {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     hangs: bool,
+    /// How much of the body is sent.
+    sent: usize,
+    has_length: bool,
 }
 
 impl Response {
     /// A status and nothing else.
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Vec::new(), hangs: false }
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Vec::new(),
+            hangs: false,
+            sent: usize::MAX,
+            has_length: true,
+        }
     }
 
     /// A body, with status 200.
@@ -94,7 +104,25 @@ impl Response {
 
     /// No answer at all, for as long as anyone waits.
     pub fn never() -> Self {
-        Self { hangs: true, ..Self::status(200) }
+        Self { hangs: true, sent: 0, ..Self::status(200) }
+    }
+
+    /// Says how long its body is, sends so many bytes of it and breaks off.
+    #[must_use]
+    pub fn cut_after(self, bytes: usize) -> Self {
+        Self { sent: bytes, ..self }
+    }
+
+    /// The same, but instead of breaking off it falls silent, for as long as anyone waits.
+    #[must_use]
+    pub fn silent_after(self, bytes: usize) -> Self {
+        Self { sent: bytes, hangs: true, ..self }
+    }
+
+    /// Without saying how long its body is.
+    #[must_use]
+    pub fn without_length(self) -> Self {
+        Self { has_length: false, ..self }
     }
 
     /// With another status.
@@ -218,21 +246,31 @@ impl Wires {
     fn answer(&self, request: Request, connection: &mut impl Write) -> io::Result<()> {
         let response = (self.handler)(&request);
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(request);
-        if response.hangs {
-            loop {
-                thread::park_timeout(Duration::from_mins(10));
-            }
+        connection.write_all(&response.encoded())?;
+        connection.flush()?;
+        if !response.hangs {
+            return Ok(());
         }
-        // In one piece: what is sent in several waits for the other side in between.
-        let mut said = Vec::new();
-        write!(said, "HTTP/1.1 {} Answer\r\nConnection: close\r\n", response.status)?;
-        for (name, value) in &response.headers {
-            write!(said, "{name}: {value}\r\n")?;
+        loop {
+            thread::park_timeout(Duration::from_mins(10));
         }
-        write!(said, "Content-Length: {}\r\n\r\n", response.body.len())?;
-        said.extend_from_slice(&response.body);
-        connection.write_all(&said)?;
-        connection.flush()
+    }
+}
+
+impl Response {
+    /// In one piece: what is sent in several waits for the other side in between.
+    fn encoded(&self) -> Vec<u8> {
+        if self.hangs && self.sent == 0 {
+            return Vec::new();
+        }
+        let mut head = format!("HTTP/1.1 {} Answer\r\nConnection: close\r\n", self.status);
+        let length =
+            self.has_length.then(|| ("Content-Length".to_owned(), self.body.len().to_string()));
+        for (name, value) in self.headers.iter().chain(&length) {
+            head = format!("{head}{name}: {value}\r\n");
+        }
+        let sent = self.body.get(..self.sent).unwrap_or(&self.body);
+        [head.as_bytes(), b"\r\n", sent].concat()
     }
 }
 

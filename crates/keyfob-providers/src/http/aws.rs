@@ -11,11 +11,9 @@ use aws_smithy_runtime_api::client::{
     runtime_components::RuntimeComponents,
 };
 use aws_smithy_types::body::SdkBody;
+use keyfob_http::named;
 
-use super::{
-    Http, HttpError, Reply,
-    error::{Fault, named},
-};
+use super::{Http, HttpError, Reply, error::Fault};
 
 /// Sends what the SDK asks for, once for each time it asks.
 #[derive(Debug, Clone)]
@@ -80,7 +78,7 @@ fn answer(reply: &Reply) -> Result<HttpResponse, ConnectorError> {
 fn unanswered(what: String, fault: Fault) -> ConnectorError {
     let kind = match fault {
         Fault::TooSlow(_) => ConnectorError::timeout,
-        Fault::Unreachable(_) => ConnectorError::io,
+        Fault::Connection(ref error) if error.may_pass() => ConnectorError::io,
         _ => ConnectorError::user,
     };
     kind(HttpError::new(what, fault).into())

@@ -2,10 +2,10 @@
 
 use http::HeaderMap;
 use keyfob_api::Secret;
-use serde::{Deserialize, de::DeserializeOwned};
+use keyfob_http::ConnectionError;
+use serde::de::DeserializeOwned;
 
-use super::{HttpError, error::Fault};
-use crate::shortened::shortened;
+use super::{HttpError, complaint, error::Fault};
 
 /// No answer of a token service or a metadata service comes near this.
 const LARGEST: usize = 1 << 20;
@@ -19,19 +19,10 @@ pub struct Reply {
     body: Secret<Vec<u8>>,
 }
 
-/// How OAuth, Google and others say what is wrong.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Complaint {
-    error: serde_json::Value,
-    error_description: String,
-    message: String,
-}
-
 impl Reply {
     pub(super) async fn receive(mut response: reqwest::Response) -> Result<Self, Fault> {
         let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(Fault::of)? {
+        while let Some(piece) = response.chunk().await.map_err(ConnectionError::of)? {
             if body.len() + piece.len() > LARGEST {
                 return Err(Fault::TooLarge(LARGEST));
             }
@@ -72,27 +63,7 @@ impl Reply {
 
     /// The body as JSON. What is wrong with it is said by line and column, never by quoting it.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpError> {
-        serde_json::from_slice(self.body.expose()).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            let wrong = match error.classify() {
-                serde_json::error::Category::Data => "a field is missing or of the wrong type",
-                _ => "a syntax error",
-            };
-            let fault = Fault::NotTheJson(format!("{wrong} (line {line}, column {column})"));
-            HttpError::new(self.what.clone(), fault)
-        })
+        keyfob_http::json(self.body.expose())
+            .map_err(|error| HttpError::new(self.what.clone(), error.into()))
     }
-}
-
-/// What the body of a failure says, if it says it as OAuth and others do; it is cut before it gets long.
-pub(crate) fn complaint(body: &[u8]) -> String {
-    const LONGEST: usize = 300;
-    let Ok(complaint) = serde_json::from_slice::<Complaint>(body) else { return String::new() };
-    let error = match &complaint.error {
-        serde_json::Value::String(code) => code.as_str(),
-        object => object.get("message").and_then(|text| text.as_str()).unwrap_or_default(),
-    };
-    let said = [error, &complaint.error_description, &complaint.message];
-    let said: Vec<_> = said.into_iter().filter(|said| !said.is_empty()).collect();
-    shortened(&said.join(": "), LONGEST)
 }

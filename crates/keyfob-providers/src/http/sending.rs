@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use keyfob_api::Secret;
+use keyfob_http::{Patience, may_pass, named, retry_after};
 use keyfob_plugin::Call;
 
-use super::{
-    Http, HttpError, Reply,
-    error::{Fault, named},
-    retry,
-};
+use super::{Http, HttpError, Reply, error::Fault};
 
 /// A request to come.
 #[derive(Debug)]
@@ -84,7 +81,7 @@ impl<'a> Sending<'a> {
                 Ok(request) => self.http.attempt(request, limit).await,
                 Err(fault) => Err(fault),
             };
-            match retry::pause(&outcome, attempt).filter(|pause| *pause < call.remaining()) {
+            match pause(&outcome, attempt).filter(|pause| *pause < call.remaining()) {
                 Some(pause) => tokio::time::sleep(pause).await,
                 None => {
                     return outcome
@@ -105,6 +102,17 @@ impl<'a> Sending<'a> {
         let has_host = request.uri().host().is_some_and(|host| !host.is_empty());
         if has_host { Ok(request) } else { Err(Fault::NotAUrl) }
     }
+}
+
+/// How long to wait before the next attempt; `None` if there shall be none.
+fn pause(outcome: &Result<Reply, Fault>, attempt: u32) -> Option<Duration> {
+    let asked_for = match outcome {
+        Ok(reply) if may_pass(reply.status()) => retry_after(reply.headers()),
+        Err(Fault::Connection(error)) if error.may_pass() => None,
+        Err(Fault::TooSlow(_)) => None,
+        _ => return None,
+    };
+    Patience::default().pause(attempt, asked_for)
 }
 
 const CONTENT_TYPE_NAME: &str = "content-type";

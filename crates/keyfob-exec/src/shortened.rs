@@ -2,7 +2,7 @@
 
 /// The text, or as many of its first words as fit. No word is cut in two: half of a secret would not be known as one, and
 /// be shown.
-pub(crate) fn shortened(text: &str, longest: usize) -> String {
+pub fn shortened(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use keyfob_exec::Environment;
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 
-use super::error::Fault;
+use crate::ConnectionError;
 
 /// Never through a proxy: a proxy has other neighbours than this machine.
 const DIRECT: &str = "localhost,127.0.0.0/8,::1,169.254.0.0/16,fe80::/10,fd00:ec2::254,metadata.google.internal,\
@@ -13,18 +13,14 @@ const DIRECT: &str = "localhost,127.0.0.0/8,::1,169.254.0.0/16,fe80::/10,fd00:ec
 
 /// The proxies that the environment names.
 #[derive(Default)]
-pub(super) struct Proxies {
+pub(crate) struct Proxies {
     http: Option<String>,
     https: Option<String>,
     except: String,
 }
 
 impl Proxies {
-    pub(super) fn none() -> Self {
-        Self::default()
-    }
-
-    pub(super) fn of(environment: &dyn Environment) -> Self {
+    pub(crate) fn of(environment: &dyn Environment) -> Self {
         let named = |name: &str| {
             let value = environment.var(&name.to_lowercase()).or_else(|| environment.var(name));
             value.and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty())
@@ -41,13 +37,16 @@ impl Proxies {
         }
     }
 
-    pub(super) fn need_tls(&self) -> bool {
+    pub(crate) fn need_tls(&self) -> bool {
         [&self.http, &self.https].into_iter().flatten().any(|url| url.starts_with("https://"))
     }
 
-    pub(super) fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, Fault> {
+    pub(crate) fn apply(
+        &self,
+        mut builder: ClientBuilder,
+    ) -> Result<ClientBuilder, ConnectionError> {
         // What the address of a proxy holds besides is a password.
-        let invalid = |_| Fault::Proxy;
+        let invalid = |_| ConnectionError::Proxy;
         if let Some(url) = &self.http {
             builder = builder
                 .proxy(Proxy::http(with_scheme(url)).map_err(invalid)?.no_proxy(self.except()));

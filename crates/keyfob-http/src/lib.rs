@@ -1,0 +1,26 @@
+//! How Keyfob reaches other hosts over HTTP: the one place where a client is put together.
+//!
+//! - [`Clients`]: whom to trust, which way to go, and nothing loaded before it is needed.
+//! - [`ConnectionError`]: why there is no answer, without a word that may be a secret.
+//! - [`Patience`]: when to ask again.
+//! - [`json`]: an answer that is read, and never quoted.
+//! - [`named`], [`complaint`]: what was asked, and what a server says is wrong.
+//!
+//! What is sent, and how answers are bounded, is up to the crates above: plugins ask for small documents inside a deadline,
+//! a pull takes as long as its layers need.
+
+mod clients;
+mod complaint;
+mod error;
+mod json;
+mod naming;
+mod patience;
+mod proxy;
+mod roots;
+
+pub use clients::{Clients, ClientsBuilder};
+pub use complaint::complaint;
+pub use error::ConnectionError;
+pub use json::{NotTheJson, json};
+pub use naming::named;
+pub use patience::{Patience, may_pass, retry_after};
