@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub(crate) use self::{
     admission::{MIRROR_ANNOTATION, fill_in},
-    check::decode,
+    check::{decode, read},
 };
 pub use self::{
     error::{ObjectsError, Place},
@@ -54,7 +54,7 @@ impl Objects {
 
     /// An object as a type of the API, such as `Pod`.
     pub fn read<T: DeserializeOwned>(&self, kind: Kind, namespace: &str, name: &str) -> Option<T> {
-        T::deserialize(self.get(kind, namespace, name)?).ok()
+        read(self.get(kind, namespace, name)?).ok()
     }
 
     /// All objects of a kind, in the order of namespace and name.

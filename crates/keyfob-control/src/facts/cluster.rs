@@ -6,20 +6,27 @@
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
-use axum::http::Request;
+use axum::http;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::{
-    Api, Client, Error, Resource, api::PostParams, client::AuthError, core::NamespaceResourceScope,
+    Api, Client, Error, Resource,
+    api::{GetParams, PostParams},
+    client::AuthError,
+    core::Request,
 };
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::{
     facts::{FactSource, Learning},
+    objects::read,
     rbac::Attributes,
     rule::{Facts, Found, Opinion, Question},
 };
+
+const NOT_OF_KUBERNETES: &str = "the API server's answer is none of Kubernetes";
 
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,7 +54,7 @@ impl Cluster {
         struct Discovery {
             issuer: String,
         }
-        let request = Request::get("/.well-known/openid-configuration").body(Vec::new());
+        let request = http::Request::get("/.well-known/openid-configuration").body(Vec::new());
         let request = request.map_err(|error| error.to_string())?;
         within(self.client.request::<Discovery>(request)).await.map(|discovery| discovery.issuer)
     }
@@ -63,22 +70,21 @@ impl Cluster {
     }
 
     async fn answer(&self, question: Question, facts: &mut Facts) -> Result<(), String> {
-        let client = self.client.clone();
         match question {
             Question::Pod(namespace, name) => {
-                let pod = get_in(client, &namespace, &name).await?;
+                let pod = self.get(Some(&namespace), &name).await?;
                 facts.pods.insert((namespace, name), pod);
             }
             Question::Claim(namespace, name) => {
-                let claim = get_in(client, &namespace, &name).await?;
+                let claim = self.get(Some(&namespace), &name).await?;
                 facts.claims.insert((namespace, name), claim);
             }
             Question::Volume(name) => {
-                let volume = get(&Api::all(client), &name).await?;
+                let volume = self.get(None, &name).await?;
                 facts.volumes.insert(name, volume);
             }
             Question::Driver(name) => {
-                let driver = get(&Api::all(client), &name).await?;
+                let driver = self.get(None, &name).await?;
                 facts.drivers.insert(name, driver);
             }
             Question::Authorizer(access) => {
@@ -87,6 +93,29 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    async fn get<K>(&self, namespace: Option<&str>, name: &str) -> Result<Found<K>, String>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        // A node chooses the name of the pod, and whoever reaches the webhook's port the namespace, too: they must not
+        // choose another path with it.
+        if !namespace.into_iter().chain([name]).all(is_name) {
+            return Ok(Found::No);
+        }
+        let request = Request::new(K::url_path(&(), namespace)).get(name, &GetParams::default());
+        let request = request.map_err(|error| error.to_string())?;
+        let Some(object) = within(self.find(request)).await? else { return Ok(Found::No) };
+        let object = read(&object).map_err(|_| NOT_OF_KUBERNETES)?;
+        Ok(Found::Yes(Box::new(object)))
+    }
+
+    async fn find(&self, request: http::Request<Vec<u8>>) -> Result<Option<Value>, Error> {
+        match self.client.request(request).await {
+            Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+            object => object.map(Some),
+        }
     }
 }
 
@@ -104,30 +133,6 @@ impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Cluster")
     }
-}
-
-/// Whoever reaches the webhook's port chooses the namespace, too.
-async fn get_in<K>(client: Client, namespace: &str, name: &str) -> Result<Found<K>, String>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-    K: Clone + DeserializeOwned + fmt::Debug,
-{
-    if !is_name(namespace) {
-        return Ok(Found::No);
-    }
-    get(&Api::namespaced(client, namespace), name).await
-}
-
-async fn get<K>(objects: &Api<K>, name: &str) -> Result<Found<K>, String>
-where
-    K: Clone + DeserializeOwned + fmt::Debug,
-{
-    // A node chooses the name of the pod: it must not choose another path with it.
-    if !is_name(name) {
-        return Ok(Found::No);
-    }
-    let object = within(objects.get_opt(name)).await?;
-    Ok(object.map_or(Found::No, |object| Found::Yes(Box::new(object))))
 }
 
 /// Whether an object can have this name: a DNS subdomain, roughly.
@@ -180,7 +185,7 @@ pub fn plain(error: &Error) -> String {
             None => format!("the API server cannot be reached: {}", chain(&**error)),
         },
         // A parser may quote what it read.
-        Error::SerdeError(_) => "the API server's answer is none of Kubernetes".to_owned(),
+        Error::SerdeError(_) => NOT_OF_KUBERNETES.to_owned(),
         other => chain(other),
     }
 }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::{FactSource, Learning};
 use crate::{
-    objects::{Kind, Objects},
+    objects::{Kind, Objects, read},
     rbac,
     rule::{Asked, Facts, Found, Policy, Question, Step, Verdict, decide},
 };
@@ -42,7 +42,7 @@ impl Manifests<'_> {
 
     fn find<T: DeserializeOwned>(self, kind: Kind, namespace: &str, name: &str) -> Found<T> {
         let Some(value) = self.0.get(kind, namespace, name) else { return Found::No };
-        match T::deserialize(value) {
+        match read(value) {
             Ok(object) => Found::Yes(Box::new(object)),
             // What is wrong could quote the object.
             Err(_) => Found::Unknown(format!("{} {name} is not as the API has it", kind.name())),

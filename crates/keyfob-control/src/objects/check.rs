@@ -32,7 +32,7 @@ pub(super) fn check(
 /// Whether JSON is an object of this kind; if not, which field is wrong.
 pub(crate) fn decode(kind: Kind, json: &Value) -> Result<(), DecodeError<serde_json::Error>> {
     fn decodes<T: DeserializeOwned>(json: &Value) -> Result<(), DecodeError<serde_json::Error>> {
-        serde_path_to_error::deserialize::<_, T>(json).map(drop)
+        read::<T>(json).map(drop)
     }
     match kind {
         Kind::ClusterRole => decodes::<ClusterRole>(json),
@@ -47,4 +47,11 @@ pub(crate) fn decode(kind: Kind, json: &Value) -> Result<(), DecodeError<serde_j
         Kind::RoleBinding => decodes::<RoleBinding>(json),
         Kind::ServiceAccount => decodes::<ServiceAccount>(json),
     }
+}
+
+/// Reads JSON as a type of the API; if it is not, the error says which field is wrong.
+///
+/// The only way to do so: those types are large, and every other way would compile all of them once more.
+pub(crate) fn read<T: DeserializeOwned>(json: &Value) -> Result<T, DecodeError<serde_json::Error>> {
+    serde_path_to_error::deserialize(json)
 }

@@ -21,18 +21,21 @@ use k8s_openapi::{
 };
 use keyfob_api::{GoDuration, Secret};
 use kube::{
-    Client, Resource as _,
+    Client, Resource,
     api::{GetParams, PostParams},
     client::Body,
     core::request::Request,
 };
 
+use self::answer::Object;
 use super::{
     Fetching, IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenRequest,
 };
 
 /// Accounts have annotations, and pods have much more; nothing that the API server keeps is as long.
 const LONGEST_ANSWER: usize = 4 << 20;
+
+const NOT_OF_KUBERNETES: &str = "its answer is not what an API server's would be";
 
 /// The API server of a cluster. What it is asked, and what for:
 ///
@@ -73,8 +76,7 @@ impl KubernetesApi {
 
     /// A pod as it is now.
     pub async fn pod(&self, namespace: &str, name: &str) -> Result<PodRecord, IdentityError> {
-        let pod: Pod =
-            self.ask(get(Pod::url_path(&(), Some(namespace)), [namespace, name])?).await?;
+        let pod = self.object::<Pod>([namespace, name]).await?;
         let spec = pod.spec.unwrap_or_default();
         Ok(PodRecord {
             reference: PodReference { name: name.to_owned(), uid: self.uid(pod.metadata.uid)? },
@@ -84,8 +86,7 @@ impl KubernetesApi {
     }
 
     async fn account(&self, namespace: &str, name: &str) -> Result<ServiceAccount, IdentityError> {
-        let url = ApiServiceAccount::url_path(&(), Some(namespace));
-        let account: ApiServiceAccount = self.ask(get(url, [namespace, name])?).await?;
+        let account = self.object::<ApiServiceAccount>([namespace, name]).await?;
         let annotations = account.metadata.annotations.unwrap_or_default();
         Ok(ServiceAccount { uid: self.uid(account.metadata.uid)?, annotations })
     }
@@ -111,6 +112,20 @@ impl KubernetesApi {
         }
     }
 
+    async fn object<K>(&self, names: [&str; 2]) -> Result<Object, IdentityError>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let [namespace, name] = names;
+        let url = K::url_path(&(), Some(namespace));
+        let request = Request::new(url).get(name, &GetParams::default());
+        let object: Object = self.ask(named(request, names)?).await?;
+        match &object.kind {
+            Some(kind) if *kind != K::kind(&()) => Err(self.unclear(NOT_OF_KUBERNETES)),
+            _ => Ok(object),
+        }
+    }
+
     async fn ask<T: DeserializeOwned>(
         &self,
         request: http::Request<Vec<u8>>,
@@ -123,7 +138,7 @@ impl KubernetesApi {
             return Err(answer::refusal(&self.server, status, body.expose()));
         }
         let decoded = serde_json::from_slice(body.expose());
-        decoded.map_err(|_| self.unclear("its answer is not what an API server's would be"))
+        decoded.map_err(|_| self.unclear(NOT_OF_KUBERNETES))
     }
 
     async fn exchange(
@@ -181,11 +196,6 @@ fn body(wanted: &TokenRequest, pod: Option<PodReference>) -> ApiTokenRequest {
         }),
         status: None,
     }
-}
-
-fn get(url: String, names: [&str; 2]) -> Result<http::Request<Vec<u8>>, IdentityError> {
-    let [_, name] = names;
-    named(Request::new(url).get(name, &GetParams::default()), names)
 }
 
 /// A request whose names cannot lead anywhere else: they go into its path as they are.

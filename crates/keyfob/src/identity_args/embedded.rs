@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use k8s_openapi::api::core::v1::Pod;
 use keyfob_control::{
     embedded::{ApiServer, Options, Running},
     objects::{Kind, Objects},
     rule::Policy,
 };
 use keyfob_host::PodIdentity;
+use serde_json::Value;
 
 use super::IdentityArgsError;
 use crate::api_args::Api;
@@ -35,8 +35,9 @@ pub(super) async fn start(
 fn node(objects: &Objects, puller: &PodIdentity) -> Result<Option<String>, IdentityArgsError> {
     let Some(pod) = &puller.pod else { return Ok(None) };
     let called = || format!("{}/{}", puller.namespace, pod.name);
-    let found: Option<Pod> = objects.read(Kind::Pod, &puller.namespace, &pod.name);
+    let found = objects.get(Kind::Pod, &puller.namespace, &pod.name);
     let found = found.ok_or_else(|| IdentityArgsError::NoSuchPod(called()))?;
-    let node = found.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty());
+    let node = found.pointer("/spec/nodeName").and_then(Value::as_str);
+    let node = node.filter(|node| !node.is_empty()).map(str::to_owned);
     node.map(Some).ok_or_else(|| IdentityArgsError::NoNode(called()))
 }

@@ -1,13 +1,38 @@
 //! What the API server's answers mean.
 
-use std::{error::Error, time::Duration};
+use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use http::StatusCode;
 use k8s_openapi::api::authentication::v1::TokenRequest as ApiTokenRequest;
 use keyfob_api::Secret;
 use kube::{client::AuthError, core::Status};
+use serde::Deserialize;
 
 use crate::identity::{IdentityError, Token};
+
+/// What is read of a pod or of a service account.
+///
+/// Not a type of the API: what there is in a `Pod` would all be compiled in, to read two names.
+#[derive(Deserialize)]
+pub(super) struct Object {
+    pub(super) kind: Option<String>,
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+    pub(super) spec: Option<Spec>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Metadata {
+    pub(super) uid: Option<String>,
+    pub(super) annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Spec {
+    pub(super) service_account_name: Option<String>,
+    pub(super) node_name: Option<String>,
+}
 
 /// The token of an answer that has one, and says when it ends.
 pub(super) fn token(answer: ApiTokenRequest) -> Result<Token, &'static str> {
