@@ -67,7 +67,7 @@ impl JsonWriter {
     }
 
     /// A field that is left out when false.
-    pub(crate) fn field_if_true(&mut self, name: &str, value: bool) -> &mut Self {
+    pub fn field_if_true(&mut self, name: &str, value: bool) -> &mut Self {
         if value {
             self.field(name).raw("true");
         }
@@ -93,7 +93,7 @@ impl JsonWriter {
     }
 
     /// A literal, a number, or JSON that is already as it should be.
-    pub(crate) fn raw(&mut self, json: &str) -> &mut Self {
+    pub fn raw(&mut self, json: &str) -> &mut Self {
         self.separate();
         self.out.push_str(json);
         self

@@ -184,7 +184,7 @@ impl Collector for Metrics {
 }
 
 /// A family that can be written under a name.
-trait Encode {
+pub(crate) trait Encode {
     fn encode_as(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
