@@ -53,6 +53,13 @@ impl Pull {
         self
     }
 
+    /// The same pull of an image from somewhere else, as from a mirror: whoever pulls brings the same along.
+    #[must_use]
+    pub fn elsewhere(&self, image: &ImageRef) -> Self {
+        let there = Self::new(image);
+        Self { secrets: self.secrets.clone(), pod: self.pod.clone(), ..there }
+    }
+
     /// What plugins are asked about: the repository, without tag and digest.
     pub fn image(&self) -> &str {
         &self.image

@@ -47,7 +47,12 @@ struct Snapshot {
 impl Host {
     /// A host of these providers, whose plugins are in this directory.
     pub fn builder<'r>(config: Config, plugins: &Path) -> HostBuilder<'r> {
-        HostBuilder::new(config, plugins)
+        HostBuilder::new(Some(config), plugins)
+    }
+
+    /// A host of no providers: what it knows are pull secrets and the node's docker configuration.
+    pub fn without_providers<'r>() -> HostBuilder<'r> {
+        HostBuilder::new(None, Path::new(""))
     }
 
     /// The credentials for a pull. A plugin is run if its answer is not at hand.
@@ -121,6 +126,11 @@ impl Host {
         let snapshot = self.current.load();
         let provider = snapshot.providers.iter().find(|each| &*each.name == provider)?;
         Some(provider.invocation(pull.image()))
+    }
+
+    /// The node's docker configuration, if there is one.
+    pub fn docker_config(&self) -> Option<&NodeDockerConfig> {
+        self.docker_config.as_ref()
     }
 
     /// What the providers have in their caches, in no order.

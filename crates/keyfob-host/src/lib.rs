@@ -4,6 +4,8 @@
 //! - [`Host`]: asks them, and remembers what they answered.
 //! - [`Logins`], [`Credential`]: what a source gave, and what of it is for an image, in the order to try.
 //! - [`ServiceAccounts`]: as whom plugins are asked, if they want to know.
+//! - [`ImageManager`]: sees to it that an image is here for the pod that wants it, with an [`ImageService`].
+//! - [`PullRecords`]: who may use the images that are here.
 //! - [`DockerConfig`], [`NodeDockerConfig`], [`PullSecret`]: the logins that no plugin gives.
 //!
 //! ```no_run
@@ -39,6 +41,7 @@ mod gates;
 mod hexadecimal;
 mod host;
 mod identity;
+mod images;
 mod index;
 mod logins;
 mod metrics;
@@ -48,6 +51,7 @@ mod plugin;
 mod provider;
 mod pull_secret;
 mod question;
+mod records;
 
 pub use answer::{Answer, ProviderOutcome, ProviderReport, Pull, Skipped};
 pub use cache::{CacheKey, KeyTooLong, ServiceAccountKey};
@@ -67,6 +71,13 @@ pub use identity::{
     Fetching, Identity, IdentityError, IdentityStep, PodIdentity, PodReference, ServiceAccount,
     ServiceAccountCoordinates, ServiceAccounts, Token, TokenManager, TokenRequest,
 };
+pub use images::{
+    AbandonedPulls, Access, AccessCheck, Attempt, EnsureError, EnsureReason, Ensured, EventReason,
+    FailedAttempt, HostCredentials, ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions,
+    ImageService, ImageServiceError, ImageSpec, LocalImage, MirrorError, Mirrors, OpenCheck,
+    Parallelism, PlaceAnswer, PullCredentials, PullFailure, PullFailureKind, PullLedger,
+    PullPolicy, PullRate, Pulled, Serving, UnknownPullPolicy, UsedLogin, Wanted,
+};
 pub use logins::{
     Credential, Login, Logins, ProviderSource, SecretCoordinates, SkippedKey, Source, select,
 };
@@ -74,3 +85,10 @@ pub use node_docker_config::{DockerConfigFileError, NodeDockerConfig};
 pub use options::{Backoff, HostOptions, MissingPlugins};
 pub use plugin::MOST_OUTPUT;
 pub use pull_secret::{PullSecret, PullSecretError, PullSecretFileError};
+pub use records::{
+    Abandoned, Allowlist, AllowlistError, DecodeError, ImageNameError, InvalidVerificationSetting,
+    LockStripes, Marked, MemorySizes, MustPull, PodCredentials, PullAccess, PullRecords,
+    PulledRecord, RecordList, RecordMark, RecordMemory, RecordStore, Recorded, RecordsError,
+    RecordsOptions, SecretAccess, VerificationPolicy, VerificationSettings,
+    VerificationSettingsError, recorded_name,
+};

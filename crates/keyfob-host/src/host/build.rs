@@ -32,7 +32,8 @@ use crate::{
 /// Everything a host is made of.
 #[derive(Debug)]
 pub struct HostBuilder<'r> {
-    config: Config,
+    /// Nothing if there are no providers, and so no plugin directory either.
+    config: Option<Config>,
     plugins: PathBuf,
     clock: Arc<dyn Clock>,
     runner: Arc<dyn Runner>,
@@ -45,7 +46,7 @@ pub struct HostBuilder<'r> {
 }
 
 impl<'r> HostBuilder<'r> {
-    pub(super) fn new(config: Config, plugins: &Path) -> Self {
+    pub(super) fn new(config: Option<Config>, plugins: &Path) -> Self {
         Self {
             config,
             plugins: plugins.into(),
@@ -126,10 +127,10 @@ impl<'r> HostBuilder<'r> {
 
     /// Looks at the plugin directory, judges the configuration and finds the plugins, in a kubelet's order.
     pub fn build(self) -> Result<Host, BuildError> {
-        if let Err(source) = fs::metadata(&self.plugins) {
+        let metadata = self.config.is_some().then(|| fs::metadata(&self.plugins));
+        if let Some(Err(source)) = metadata {
             return Err(BuildError::PluginDirectory { path: self.plugins, source });
         }
-        let hash = self.config.hash.clone();
         let timeout = self.options.identity_timeout;
         let host = Host {
             current: ArcSwap::from_pointee(Snapshot::new(Vec::new())),
@@ -146,8 +147,11 @@ impl<'r> HostBuilder<'r> {
             gates: self.gates,
             docker_config: self.docker_config,
         };
-        host.replace(self.config)?;
-        host.around.metrics.configured(hash.as_deref());
+        if let Some(config) = self.config {
+            let hash = config.hash.clone();
+            host.replace(config)?;
+            host.around.metrics.configured(hash.as_deref());
+        }
         if let Some(registry) = self.registry {
             registry.register_collector(Box::new(host.around.metrics.clone()));
         }

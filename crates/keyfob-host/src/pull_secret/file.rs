@@ -1,6 +1,7 @@
 //! Pull secrets in a file: what `kubectl get secret -o yaml` prints, or what docker writes.
 //!
-//! Upstream: none; a kubelet gets its secrets from the API server.
+//! Upstream: none; a kubelet gets its secrets from the API server, which gives each a uid. Records of pulls know a secret by it
+//! and believe that what it holds may change. Nobody answers for that of a file, so its uid is made of what it holds.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +9,11 @@ use keyfob_api::{
     InvalidField, Secret,
     document::{Document, DocumentError, FieldError, Item, Node, Reading, Value, documents},
 };
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::{JSON, LEGACY, PullSecret};
-use crate::{SecretCoordinates, docker_config};
+use crate::{SecretCoordinates, docker_config, hexadecimal::hexadecimal};
 
 impl PullSecret {
     /// Reads a file that its user calls `name`: Secrets or lists of them in YAML (of several documents) or JSON, or a bare
@@ -31,8 +33,21 @@ impl PullSecret {
         if !secrets.iter().any(|secret| secret.docker_config().is_some()) {
             return Err(PullSecretFileError::NoPullSecret { name: name.to_owned() });
         }
+        for secret in secrets.iter_mut().filter(|secret| secret.coordinates.uid.is_empty()) {
+            secret.coordinates.uid = fingerprint(&secret.data);
+        }
         Ok(secrets)
     }
+}
+
+/// Tells one secret from another that is called the same.
+fn fingerprint(data: &BTreeMap<String, Secret<Vec<u8>>>) -> String {
+    let mut hash = Sha256::new();
+    for part in data.iter().flat_map(|(key, value)| [key.as_bytes(), value.expose()]) {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    format!("sha256:{}", hexadecimal(&hash.finalize()))
 }
 
 /// Why a file gives no pull secret. It never quotes the file.
@@ -293,6 +308,20 @@ data:
         assert_eq!(shown(r#"{"auths":{"r.test":{}}}"#), ["/a.yaml: r.test"]);
         assert_eq!(shown(r#"{"r.test":{"auth":"dTpw"}}"#), ["/a.yaml: r.test"]);
         assert_eq!(shown(r#"{"auths":{},"kind":{"auth":"dTpw"}}"#), ["/a.yaml: "]);
+    }
+
+    #[test]
+    fn secrets_without_a_uid_are_one_only_if_they_hold_the_same() {
+        let uid = |text: &str| {
+            let secrets = PullSecret::parse_file(text.as_bytes(), "/dev/fd/63").unwrap();
+            secrets[0].coordinates.uid.clone()
+        };
+        let without_uid = MANIFEST.replace("uid: '7'", "labels: {}");
+        let other = without_uid.replace("ImRUcHcifX19", "ImRUcDMifX19");
+        assert_eq!(uid(&without_uid), uid(&without_uid.replace("team", "other")));
+        assert_ne!(uid(&without_uid), uid(&other));
+        assert_ne!(uid(r#"{"auths":{"r.test":{}}}"#), uid(r#"{"auths":{"s.test":{}}}"#));
+        assert!(uid(&without_uid).starts_with("sha256:"), "{}", uid(&without_uid));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{fs, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use keyfob_api::CacheKeyType::{Global, Image};
 use keyfob_exec::{Clock, Running};
-use keyfob_host::{Backoff, CallError, NodeDockerConfig};
+use keyfob_host::{Backoff, CallError, Credential, NodeDockerConfig, PullSecret};
 
 use super::*;
 
@@ -268,4 +268,23 @@ async fn the_nodes_docker_configuration_comes_before_the_providers_and_is_read_a
     let answer = ask(&host, "r.io/app").await;
     assert!(answer.docker_config_error.is_some());
     assert_eq!(answer.credentials[0].username(), "provider");
+}
+
+#[tokio::test]
+async fn a_host_without_providers_has_what_the_pod_and_the_node_bring() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("docker.json");
+    fs::write(&file, r#"{"auths":{"r.io":{"username":"node"}}}"#).unwrap();
+    let node = NodeDockerConfig::file(&file, Arc::new(ManualClock::default()));
+    let host = Host::without_providers().docker_config(node).build().unwrap();
+    let secret = br#"{"auths":{"r.io":{"username":"pod"}}}"#;
+    let secrets = PullSecret::parse_file(secret, "a.json").unwrap();
+    let pull = Pull::parse("r.io/app").unwrap();
+    let pull = pull.with_secrets(PullSecret::all_logins(&secrets).unwrap());
+
+    let answer = host.credentials(&pull).await;
+
+    let users: Vec<_> = answer.credentials.iter().map(Credential::username).collect();
+    assert_eq!((users, answer.reports.len()), (vec!["pod", "node"], 0));
+    assert_eq!(host.docker_config().unwrap().logins().unwrap().unwrap().keys().count(), 1);
 }

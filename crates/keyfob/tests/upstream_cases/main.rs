@@ -19,6 +19,7 @@ mod docker_config;
 mod environment;
 mod exec_wire;
 mod host;
+mod image_manager;
 mod images;
 mod keyring;
 mod matching;
@@ -27,6 +28,7 @@ mod node_restriction;
 mod plugins;
 mod processes;
 mod provider_wire;
+mod pull_records;
 mod service_accounts;
 mod stage;
 mod token_manager;
@@ -51,6 +53,7 @@ const CHECKS: &[&[(&str, &str, Check)]] = &[
     environment::CHECKS,
     exec_wire::CHECKS,
     host::CHECKS,
+    image_manager::CHECKS,
     images::CHECKS,
     keyring::CHECKS,
     matching::CHECKS,
@@ -146,6 +149,7 @@ fn check_for(file: &str, group: &str) -> Option<Check> {
     CHECKS
         .iter()
         .chain(plugins::CHECKS)
+        .chain(pull_records::CHECKS)
         .copied()
         .flatten()
         .find(|(f, g, _)| (*f, *g) == (file, group))

@@ -1,0 +1,38 @@
+//! Whether an image is here for a pod to use, and pulling it if it is not.
+//!
+//! - [`ImageManager`]: sees to it. [`Wanted`] says what is wanted, [`Ensured`] and [`EnsureError`] how it ended.
+//! - [`ImageService`]: whoever has the images: a container runtime, or a directory.
+//! - [`PullCredentials`]: what may be tried, asked for only when it is needed; [`HostCredentials`] asks a host.
+//! - [`PullLedger`]: what is remembered of pulls.
+//! - [`Mirrors`]: where else the same images are.
+//!
+//! Upstream: `pkg/kubelet/images` (1.37).
+
+mod access;
+mod backoff;
+mod events;
+mod host_credentials;
+mod intent;
+mod ledger;
+mod limits;
+mod lookup;
+mod manager;
+mod metrics;
+mod mirrors;
+mod outcome;
+mod recorded;
+mod service;
+mod wanted;
+
+pub use events::{EventReason, ImageEvent};
+pub use host_credentials::{HostCredentials, PlaceAnswer};
+pub use ledger::{AbandonedPulls, Access, AccessCheck, OpenCheck, PullLedger};
+pub use limits::{ImageOptions, Parallelism, PullRate};
+pub use manager::{ImageManager, ImageManagerBuilder};
+pub use mirrors::{MirrorError, Mirrors};
+pub use outcome::{EnsureError, EnsureReason, Ensured, FailedAttempt, Pulled, UsedLogin};
+pub use service::{
+    Attempt, ImageService, ImageServiceError, ImageSpec, LocalImage, PullCredentials, PullFailure,
+    PullFailureKind, Serving,
+};
+pub use wanted::{PullPolicy, UnknownPullPolicy, Wanted};

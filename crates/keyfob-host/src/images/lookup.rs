@@ -1,0 +1,28 @@
+//! Credentials, asked for when they are needed and not twice.
+
+use super::{Attempt, EnsureError, EnsureReason, PullCredentials};
+
+/// What may be tried, once it is known.
+#[derive(Debug)]
+pub(super) struct Lookup<'a> {
+    pub(super) credentials: &'a dyn PullCredentials,
+    found: Option<Vec<Attempt>>,
+}
+
+impl<'a> Lookup<'a> {
+    pub(super) fn new(credentials: &'a dyn PullCredentials) -> Self {
+        Self { credentials, found: None }
+    }
+
+    /// The attempts, asked for unless that was done before.
+    pub(super) async fn attempts(&mut self) -> Result<&[Attempt], EnsureError> {
+        let found =
+            match self.found.take() {
+                Some(found) => found,
+                None => self.credentials.attempts().await.map_err(|error| {
+                    EnsureError::new(EnsureReason::CredentialLookupFailed, error)
+                })?,
+            };
+        Ok(self.found.insert(found))
+    }
+}

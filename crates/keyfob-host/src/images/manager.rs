@@ -1,0 +1,178 @@
+//! From an image that a pod wants to one that it may use.
+//!
+//! Upstream: `EnsureImageExists` in `pkg/kubelet/images/image_manager.go` (1.37).
+//! Differs: a pod that may never pull learns nothing of an image that is here for others, not even if its credentials
+//! could not be looked for (upstream's error tells that then).
+//! Differs: an image that cannot be inspected is named in the error (upstream names nothing).
+
+mod build;
+mod pull;
+
+use std::{fmt, sync::Arc};
+
+use keyfob_api::{ImageRef, Quoted};
+use keyfob_exec::Clock;
+
+pub use build::ImageManagerBuilder;
+
+use super::{
+    EnsureError, EnsureReason, Ensured, EventReason, ImageEvent, ImageService, ImageServiceError,
+    ImageSpec, PullCredentials, PullLedger, PullPolicy, Wanted,
+    backoff::PullBackoff,
+    events::EventSink,
+    ledger::{self, Access, AccessCheck, waiting_for_files},
+    limits::Gate,
+    lookup::Lookup,
+    metrics::{EnsureRequest, EnsureRequests},
+};
+use crate::PodCredentials;
+
+/// Sees to it that images are here for the pods that may use them.
+pub struct ImageManager {
+    service: Arc<dyn ImageService>,
+    /// Nothing if every pod may use what is here: upstream's gate `KubeletEnsureSecretPulledImages` is off.
+    ledger: Option<Arc<dyn PullLedger>>,
+    clock: Arc<dyn Clock>,
+    events: Box<EventSink>,
+    requests: EnsureRequests,
+    backoff: PullBackoff,
+    gate: Gate,
+}
+
+/// What a pod wants, understood.
+struct Order<'a> {
+    wanted: &'a Wanted,
+    image: ImageRef,
+    spec: ImageSpec,
+}
+
+impl ImageManager {
+    /// A manager of whatever images this service has.
+    pub fn builder<'r>(service: Arc<dyn ImageService>) -> ImageManagerBuilder<'r> {
+        ImageManagerBuilder::new(service)
+    }
+
+    /// Sees to it that an image is here and that the pod may use it. Credentials are asked for only if they are needed.
+    ///
+    /// Dropping the future gives up the pull. If the image may have come all the same, whoever wants it next must prove that
+    /// he may use it.
+    pub async fn ensure(
+        &self,
+        wanted: &Wanted,
+        credentials: &dyn PullCredentials,
+    ) -> Result<Ensured, EnsureError> {
+        let mut request = self.requests.begin(wanted.policy);
+        let image = self.read(wanted)?;
+        let order = Order { wanted, spec: wanted.spec(&image), image };
+        let mut lookup = Lookup::new(credentials);
+        if let Some(image_id) = self.present(&order, &mut request).await?
+            && self.access(&order, &image_id, &mut lookup).await? == Access::MayUse
+        {
+            request.pull_required = Some(false);
+            self.tell_present(wanted);
+            return Ok(Ensured { image_id, pulled: None });
+        }
+        request.pull_required = Some(true);
+        if wanted.policy == PullPolicy::Never {
+            return Err(self.not_present(wanted));
+        }
+        self.pull(&order, &mut lookup).await
+    }
+
+    /// Sees what became of pulls whose end nobody saw: to be called at the start, and done before each pull. Images are listed
+    /// only if there are such pulls.
+    pub async fn recover(&self) -> Result<(), ImageServiceError> {
+        let Some(ledger) = self.ledger.clone() else { return Ok(()) };
+        let abandoned = waiting_for_files(move || ledger.abandoned()).await.flatten();
+        if let Some(abandoned) = abandoned {
+            let images = self.service.list().await?;
+            waiting_for_files(move || abandoned.recover(&images)).await;
+        }
+        Ok(())
+    }
+
+    fn read(&self, wanted: &Wanted) -> Result<ImageRef, EnsureError> {
+        ImageRef::parse(&wanted.image).map_err(|error| {
+            let name = Quoted(&wanted.image);
+            let message = format!("Failed to apply default image tag {name}: {error}");
+            self.tell(wanted, EventReason::InspectFailed, &message);
+            EnsureError::new(EnsureReason::InvalidImageName, message)
+        })
+    }
+
+    /// The id of an image that is here; nothing if it must be pulled anyway.
+    async fn present(
+        &self,
+        Order { wanted, spec, .. }: &Order<'_>,
+        request: &mut EnsureRequest<'_>,
+    ) -> Result<Option<String>, EnsureError> {
+        if wanted.policy == PullPolicy::Always {
+            return Ok(None);
+        }
+        let found = self.service.image_id(spec).await.map_err(|error| {
+            let message = format!("Failed to inspect image {}: {error}", Quoted(&spec.image));
+            self.tell(wanted, EventReason::InspectFailed, &message);
+            EnsureError::new(EnsureReason::ImageInspectError, message)
+        })?;
+        let found = found.filter(|image_id| !image_id.is_empty());
+        request.present_locally = Some(found.is_some());
+        if found.is_none() && wanted.policy == PullPolicy::Never {
+            return Err(self.not_present(wanted));
+        }
+        Ok(found)
+    }
+
+    /// Whether the pod may use an image that is here.
+    async fn access(
+        &self,
+        Order { wanted, .. }: &Order<'_>,
+        image_id: &str,
+        lookup: &mut Lookup<'_>,
+    ) -> Result<Access, EnsureError> {
+        let Some(ledger) = &self.ledger else { return Ok(Access::MayUse) };
+        let open = match ledger::check(ledger, &wanted.image, image_id).await {
+            AccessCheck::Settled(access) => return Ok(access),
+            AccessCheck::Depends(open) => open,
+        };
+        let proof = lookup.attempts().await.map(PodCredentials::of);
+        match proof {
+            Ok(proof) => Ok(ledger::settle(open, proof).await),
+            Err(error) => {
+                waiting_for_files(move || open.give_up()).await;
+                if wanted.policy != PullPolicy::Never {
+                    return Err(error);
+                }
+                let image = &wanted.image;
+                tracing::warn!(image, %error, "the pod cannot prove that it may use an image that is here");
+                Err(self.not_present(wanted))
+            }
+        }
+    }
+
+    fn tell_present(&self, wanted: &Wanted) {
+        let also = if self.ledger.is_some() { " and can be accessed by the pod" } else { "" };
+        let name = Quoted(&wanted.image);
+        let message = format!("Container image {name} already present on machine{also}");
+        self.tell(wanted, EventReason::Pulled, &message);
+    }
+
+    /// The same for an image that is not here and for one that is not for this pod: it must not learn which.
+    fn not_present(&self, wanted: &Wanted) -> EnsureError {
+        let name = Quoted(&wanted.image);
+        let message = format!("Container image {name} is not present with pull policy of Never");
+        self.tell(wanted, EventReason::ErrImageNeverPull, &message);
+        EnsureError::new(EnsureReason::ErrImageNeverPull, message)
+    }
+
+    fn tell(&self, wanted: &Wanted, reason: EventReason, message: &str) {
+        (self.events)(wanted, &ImageEvent { reason, message: message.to_owned() });
+    }
+}
+
+impl fmt::Debug for ImageManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { service, ledger, .. } = self;
+        let mut shown = f.debug_struct("ImageManager");
+        shown.field("service", service).field("ledger", ledger).finish_non_exhaustive()
+    }
+}

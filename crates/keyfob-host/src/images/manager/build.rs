@@ -1,0 +1,101 @@
+//! What an image manager is made of.
+
+use std::{fmt, sync::Arc};
+
+use keyfob_exec::{Clock, SystemClock};
+use prometheus_client::registry::Registry;
+
+use super::{
+    super::{
+        ImageEvent, ImageOptions, ImageService, PullLedger, Wanted,
+        backoff::PullBackoff,
+        events::{self, EventSink},
+        limits::Gate,
+        metrics::EnsureRequests,
+    },
+    ImageManager,
+};
+
+/// Everything an image manager is made of.
+pub struct ImageManagerBuilder<'r> {
+    service: Arc<dyn ImageService>,
+    ledger: Option<Arc<dyn PullLedger>>,
+    clock: Arc<dyn Clock>,
+    options: ImageOptions,
+    events: Box<EventSink>,
+    registry: Option<&'r mut Registry>,
+}
+
+impl<'r> ImageManagerBuilder<'r> {
+    pub(super) fn new(service: Arc<dyn ImageService>) -> Self {
+        Self {
+            service,
+            ledger: None,
+            clock: Arc::new(SystemClock),
+            options: ImageOptions::default(),
+            events: Box::new(events::log),
+            registry: None,
+        }
+    }
+
+    /// Where it is remembered who may use which image. Without it every pod may use what is here.
+    #[must_use]
+    pub fn ledger(mut self, ledger: Arc<dyn PullLedger>) -> Self {
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// By which clock pulls are measured, limited and held back.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How many pulls there may be.
+    #[must_use]
+    pub fn options(mut self, options: ImageOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Who is told what happens, at once; without it, the log is.
+    #[must_use]
+    pub fn events(mut self, events: impl Fn(&Wanted, &ImageEvent) + Send + Sync + 'static) -> Self {
+        self.events = Box::new(events);
+        self
+    }
+
+    /// Where the manager's metrics are shown.
+    #[must_use]
+    pub fn metrics(mut self, registry: &'r mut Registry) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
+    /// The manager.
+    pub fn build(self) -> ImageManager {
+        let requests = EnsureRequests::default();
+        if let Some(registry) = self.registry {
+            requests.register(registry);
+        }
+        ImageManager {
+            service: self.service,
+            ledger: self.ledger,
+            clock: self.clock,
+            events: self.events,
+            requests,
+            backoff: PullBackoff::new(self.options.backoff),
+            gate: Gate::new(&self.options),
+        }
+    }
+}
+
+impl fmt::Debug for ImageManagerBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { service, ledger, options, .. } = self;
+        let mut shown = f.debug_struct("ImageManagerBuilder");
+        shown.field("service", service).field("ledger", ledger).field("options", options);
+        shown.finish_non_exhaustive()
+    }
+}
