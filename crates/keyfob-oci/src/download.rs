@@ -1,0 +1,119 @@
+//! A blob, from a repository into a layout.
+
+use tokio::sync::mpsc;
+
+use crate::{
+    Blob, Client, Layout, Progress, PullError,
+    client::Repository,
+    layout::{Kept, Partial},
+};
+
+/// How many pieces may wait to be written: each is what one read of a connection gave, some 400 KiB at most.
+const PIECES: usize = 4;
+
+/// So many bytes are worth all attempts anew.
+const PROGRESS: u64 = 1 << 20;
+
+/// Brings blobs of one repository.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Download<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) repository: &'a Repository,
+    pub(crate) layout: &'a Layout,
+    pub(crate) progress: &'a dyn Progress,
+}
+
+impl Download<'_> {
+    /// Brings a blob, unless it is here. What broke off is taken up again, also where an earlier process left it.
+    pub(crate) async fn fetch(&self, blob: &Blob) -> Result<(), PullError> {
+        let Some(mut partial) = self.layout.partial(blob).await? else {
+            self.progress.skipped(blob);
+            return Ok(());
+        };
+        self.progress.started(blob, partial.length());
+        let mut may_begin_anew = true;
+        loop {
+            partial = self.complete(blob, partial).await?;
+            may_begin_anew &= partial.is_mixed();
+            match partial.keep().await? {
+                Kept::Here => {
+                    self.progress.finished(blob);
+                    return Ok(());
+                }
+                Kept::Wrong(emptied, found) if may_begin_anew => {
+                    tracing::warn!(digest = %blob.digest, %found, "a blob in several pieces is wrong; it is fetched anew");
+                    self.progress.restarted(blob);
+                    (partial, may_begin_anew) = (emptied, false);
+                }
+                Kept::Wrong(emptied, found) => {
+                    emptied.discard();
+                    let (what, wanted) = (self.repository.name_of(blob), blob.digest.clone());
+                    return Err(PullError::WrongDigest { what, wanted, found });
+                }
+            }
+        }
+    }
+
+    /// Asks for what is missing until nothing is.
+    async fn complete(&self, blob: &Blob, mut partial: Partial) -> Result<Partial, PullError> {
+        let mut attempt = 1;
+        while partial.length() < blob.size {
+            let before = partial.length();
+            let ended_by;
+            (partial, ended_by) = self.attempt(blob, partial).await?;
+            let Some(error) = ended_by else { continue };
+            if partial.length() >= before + PROGRESS {
+                attempt = 1;
+            }
+            let error = error.after(attempt);
+            let Some(pause) = self.client.pause(&error, attempt) else { return Err(error) };
+            tracing::debug!(digest = %blob.digest, %error, ?pause, "blob is asked for again");
+            self.progress.retried(blob, &error, pause);
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+        Ok(partial)
+    }
+
+    /// One answer, as far as it goes, and what ended it early. No more bytes are taken than the blob has.
+    async fn attempt(
+        &self,
+        blob: &Blob,
+        partial: Partial,
+    ) -> Result<(Partial, Option<PullError>), PullError> {
+        let mut stream = match self.repository.blob(blob, partial.length()).await {
+            Ok(stream) => stream,
+            Err(error) => return Ok((partial, Some(error))),
+        };
+        if stream.at < partial.length() {
+            self.progress.restarted(blob);
+        }
+        let mut left = blob.size - stream.at;
+        let (sender, receiver) = mpsc::channel(PIECES);
+        let writing = partial.write(stream.at, receiver);
+        let passing_on = async move {
+            while let Some(piece) = stream.answer.piece().await? {
+                let bytes = piece.as_ref().len() as u64;
+                left = left.checked_sub(bytes).ok_or_else(|| self.too_large(blob))?;
+                if sender.send(piece).await.is_err() {
+                    // Whoever writes says why it is no longer done.
+                    break;
+                }
+                self.progress.advanced(blob, bytes);
+            }
+            if left == 0 { Ok(()) } else { Err(self.broken_off(blob, left)) }
+        };
+        let (written, passed_on) = tokio::join!(writing, passing_on);
+        Ok((written?, passed_on.err()))
+    }
+
+    fn too_large(&self, blob: &Blob) -> PullError {
+        let reason = format!("the content has more than its {} bytes", blob.size);
+        PullError::BadAnswer { what: self.repository.name_of(blob), reason }
+    }
+
+    fn broken_off(&self, blob: &Blob, left: u64) -> PullError {
+        let reason = format!("broke off {left} bytes before the end");
+        PullError::unavailable(self.repository.name_of(blob), reason)
+    }
+}

@@ -1,0 +1,187 @@
+//! An image from a registry into a layout.
+
+mod resolve;
+mod service;
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use keyfob_api::ImageRef;
+use keyfob_exec::on_one_line;
+use keyfob_host::Login;
+
+use self::resolve::Resolved;
+use crate::{
+    Blob, BlobKind, Client, Layout, Platform, Progress, PullError, Silent, StoredImage,
+    download::Download,
+    layout::{NAME, PULLED},
+    manifest::Manifest,
+};
+
+/// Pulls images into a layout. It is an [`ImageService`](keyfob_host::ImageService).
+#[derive(Clone, Debug)]
+pub struct Puller {
+    client: Client,
+    layout: Layout,
+    platform: Wanted,
+    parallel: usize,
+    progress: Arc<dyn Progress>,
+}
+
+/// For what an image must be.
+#[derive(Clone, Debug)]
+enum Wanted {
+    /// This machine. An image that is one for another, and not one of several, is taken as a container runtime takes it.
+    Here(Platform),
+    /// What was asked for, and nothing else.
+    Exactly(Platform),
+}
+
+/// A puller to come.
+#[derive(Debug)]
+#[must_use = "nothing is set before `build`"]
+pub struct PullerBuilder(Puller);
+
+impl Puller {
+    /// Pulls images for this machine, four blobs at a time, and tells nobody.
+    pub fn builder(client: Client, layout: Layout) -> PullerBuilder {
+        let (platform, progress) = (Wanted::Here(Platform::this_machine()), Arc::new(Silent));
+        PullerBuilder(Self { client, layout, platform, parallel: 4, progress })
+    }
+
+    /// Where the images are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// For what images are pulled.
+    pub fn platform(&self) -> &Platform {
+        match &self.platform {
+            Wanted::Here(platform) | Wanted::Exactly(platform) => platform,
+        }
+    }
+
+    /// Pulls an image from where it is, or from a mirror, as someone or as nobody, and keeps it under its name.
+    ///
+    /// The registry is always asked for the manifest: that is the proof that whoever asks may have the image. A digest
+    /// in the name decides what is pulled, wherever it comes from.
+    pub async fn pull_image(
+        &self,
+        name: &ImageRef,
+        from: &ImageRef,
+        login: Option<&Login>,
+    ) -> Result<StoredImage, PullError> {
+        let repository = self.client.repository(from, login)?;
+        let reference = name.digest().or(from.digest()).or(from.tag()).unwrap_or("latest");
+        let mut resolved = self.resolve(&repository, from, reference).await?;
+        let (layout, progress) = (&self.layout, &*self.progress);
+        let download = Download { client: &self.client, repository: &repository, layout, progress };
+        let blobs = blobs(&resolved.manifest);
+        self.progress.resolved(&resolved.descriptor.digest, &blobs);
+        let mut platform = resolved.descriptor.platform.clone();
+        let mut to_come = blobs.as_slice();
+        if let (None, [config, layers @ ..]) = (&platform, to_come) {
+            download.fetch(config).await?;
+            platform = self.own_platform(from, &mut resolved).await?;
+            to_come = layers;
+        }
+        self.fetch(&download, to_come).await?;
+        self.keep(name, platform, resolved).await
+    }
+
+    /// Fetches some blobs at a time. Of a list without end only those take up memory.
+    async fn fetch(&self, download: &Download<'_>, blobs: &[Blob]) -> Result<(), PullError> {
+        let (mut waiting, mut running) = (blobs.iter(), FuturesUnordered::new());
+        loop {
+            let room = self.parallel.saturating_sub(running.len());
+            running.extend(waiting.by_ref().take(room).map(|blob| download.fetch(blob)));
+            match running.next().await {
+                Some(fetched) => fetched?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Of an image that is not one of several, its configuration says what it runs on.
+    async fn own_platform(
+        &self,
+        from: &ImageRef,
+        resolved: &mut Resolved,
+    ) -> Result<Option<Platform>, PullError> {
+        let (layout, config) = (self.layout.clone(), resolved.manifest.config.clone());
+        let own = self.layout.off_thread(move || layout.platform_of(&config)).await?;
+        match (&self.platform, &own) {
+            (Wanted::Exactly(wanted), Some(own)) if !wanted.accepts(own) => {
+                let (image, wanted) = (from.to_string(), Box::new(wanted.clone()));
+                return Err(PullError::Platform { image, wanted, offered: vec![own.clone()] });
+            }
+            // It is taken as it is: nobody chose it for its platform.
+            (Wanted::Here(here), Some(own)) if !here.accepts(own) => {
+                let own = on_one_line(&own.to_string());
+                tracing::warn!(image = %from, platform = own, "image is for another platform");
+            }
+            _ => resolved.descriptor.platform.clone_from(&own),
+        }
+        Ok(own)
+    }
+
+    async fn keep(
+        &self,
+        name: &ImageRef,
+        platform: Option<Platform>,
+        resolved: Resolved,
+    ) -> Result<StoredImage, PullError> {
+        let Resolved { mut descriptor, bytes, manifest, pulled } = resolved;
+        descriptor.annotations.insert(NAME.into(), name.to_string());
+        if pulled != descriptor.digest {
+            descriptor.annotations.insert(PULLED.into(), pulled.to_string());
+        }
+        let image = StoredImage {
+            name: Some(name.clone()),
+            id: manifest.config.digest.clone(),
+            manifest: descriptor.digest.clone(),
+            pulled,
+            platform,
+            is_chosen: descriptor.platform.is_some(),
+            size: manifest.size().saturating_add(descriptor.size),
+        };
+        let layout = self.layout.clone();
+        self.layout.off_thread(move || layout.add(&bytes, &descriptor)).await??;
+        tracing::debug!(%name, id = %image.id, "pulled an image");
+        Ok(image)
+    }
+}
+
+/// What to fetch, the configuration first.
+fn blobs(manifest: &Manifest) -> Vec<Blob> {
+    let kind = |at| if at == 0 { BlobKind::Config } else { BlobKind::Layer };
+    let contents = manifest.contents().into_iter().enumerate();
+    contents
+        .map(|(at, each)| Blob { digest: each.digest.clone(), size: each.size, kind: kind(at) })
+        .collect()
+}
+
+impl PullerBuilder {
+    /// Pull images for this platform, and no others.
+    pub fn platform(mut self, platform: Platform) -> Self {
+        self.0.platform = Wanted::Exactly(platform);
+        self
+    }
+
+    /// Fetch so many blobs at a time, at least one.
+    pub fn parallel(mut self, blobs: usize) -> Self {
+        self.0.parallel = blobs.max(1);
+        self
+    }
+
+    /// Tell this what a pull is at.
+    pub fn progress(mut self, progress: impl Progress + 'static) -> Self {
+        self.0.progress = Arc::new(progress);
+        self
+    }
+
+    /// The puller.
+    pub fn build(self) -> Puller {
+        self.0
+    }
+}

@@ -1,0 +1,113 @@
+//! The name of content: the SHA-256 of its bytes.
+
+use std::fmt;
+
+use aws_lc_rs::digest::{Context, SHA256};
+
+/// `sha256:` and 64 digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Digest([u8; 32]);
+
+impl Digest {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let hex = text.strip_prefix("sha256:")?.as_bytes();
+        let mut bytes = [0; 32];
+        if hex.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
+            let [high, low] = pair else { return None };
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        Some(Self(bytes))
+    }
+
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut sum = Summing::default();
+        sum.add(bytes);
+        sum.digest()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+fn digit(hex: u8) -> Option<u8> {
+    match hex {
+        b'0'..=b'9' => Some(hex - b'0'),
+        b'a'..=b'f' => Some(hex - b'a' + 10),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The digest of what has come so far.
+#[derive(Clone)]
+pub(super) struct Summing(Context);
+
+impl Default for Summing {
+    fn default() -> Self {
+        Self(Context::new(&SHA256))
+    }
+}
+
+impl Summing {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(super) fn digest(&self) -> Digest {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(self.0.clone().finish().as_ref());
+        Digest(bytes)
+    }
+}
+
+impl fmt::Debug for Summing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Summing(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    #[test]
+    fn a_digest_is_read_as_it_is_written() {
+        assert_eq!(Digest::of(b"").to_string(), EMPTY);
+        assert_eq!(Digest::parse(EMPTY), Some(Digest::of(b"")));
+    }
+
+    #[test]
+    fn nothing_else_is_a_digest() {
+        let rows = [
+            String::new(),
+            EMPTY.to_uppercase(),
+            EMPTY.replace("sha256", "sha512"),
+            EMPTY.replace(':', "/"),
+            format!("{EMPTY}0"),
+            EMPTY[..70].to_owned(),
+            EMPTY.replace("e3", "é"),
+            "sha256:../../../../../../../../../../../../../../../../../../../../etc".to_owned(),
+        ];
+        for row in rows {
+            assert_eq!(Digest::parse(&row), None, "{row}");
+        }
+    }
+}
