@@ -7,7 +7,7 @@
 //! - `text`: the report for people.
 
 mod advice;
-mod command;
+pub(crate) mod command;
 mod gather;
 mod identity;
 pub(crate) mod nearest;
@@ -64,7 +64,8 @@ pub(crate) fn run(args: &ExplainArgs) -> Outcome {
     Outcome { stdout, verdict: found.verdict(), ..Outcome::default() }
 }
 
-fn unnameable(error: &ImageError) -> Outcome {
+/// A name that is none.
+pub(crate) fn unnameable(error: &ImageError) -> Outcome {
     let mut outcome = Outcome::wrong_input(error);
     outcome.stderr += "keyfob: a kubelet would not even try to pull it (InvalidImageName): write REGISTRY/PATH:TAG, with \
                        the path in lower case\n";

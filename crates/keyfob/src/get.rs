@@ -5,12 +5,7 @@ use keyfob_api::ImageRef;
 use keyfob_host::{Credential, DockerConfig};
 use serde::Serialize;
 
-use crate::{
-    Outcome, Verdict,
-    host_args::SourceArgs,
-    lookup::{Found, Providers},
-    match_images::shown,
-};
+use crate::{Outcome, Verdict, host_args::SourceArgs, lookup::Found, match_images::shown};
 
 #[derive(Debug, Args)]
 #[command(
@@ -55,9 +50,7 @@ pub(crate) fn run(args: &GetArgs) -> Outcome {
         Ok(found) => args.print(&image, &found),
         Err(failure) => failure.into(),
     };
-    let missing = sources.providers.iter().flat_map(Providers::missing);
-    let line = |error| format!("keyfob: a kubelet would not start with this: {error}\n");
-    outcome.stderr.extend(missing.map(line));
+    outcome.stderr += &sources.warnings();
     outcome
 }
 

@@ -49,18 +49,37 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// Opens everything that the flags name, and starts logging.
+    /// Opens everything that the flags name, which must be something, and starts logging.
     pub(crate) fn open(&self) -> Result<Sources, SetupError> {
+        let sources = self.open_any(HostOptions::default())?;
+        if self.names_nothing() { Err(SetupError::NothingGiven) } else { Ok(sources) }
+    }
+
+    /// The same, if it may be nothing; for a host with these options.
+    pub(crate) fn open_any(&self, options: HostOptions) -> Result<Sources, SetupError> {
         self.logs.start();
         self.identity.check()?;
-        if self.names_nothing() {
-            return Err(SetupError::NothingGiven);
+        let secrets = self.secrets()?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let providers = self.providers()?;
+        let mut builder = match &providers {
+            Some(Providers { config, plugins }) => Host::builder(config.clone(), plugins),
+            None => Host::without_providers(),
+        };
+        let mut puller = None;
+        if let Some(opened) = runtime.block_on(self.identity.open(self.timeout))? {
+            (builder, puller) = opened.hand_to(builder);
         }
-        Ok(Sources {
-            secrets: self.secrets()?,
-            docker_config: self.docker_config()?,
-            providers: self.providers()?,
-        })
+        if let Some(docker_config) = self.docker_config()? {
+            builder = builder.docker_config(docker_config);
+        }
+        let host = builder.gates(self.gates()).options(self.options(options)).build()?;
+        Ok(Sources { secrets, host, providers, puller, runtime })
+    }
+
+    /// Whether more is to be told than what concerns everybody.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.logs.is_verbose()
     }
 
     fn names_nothing(&self) -> bool {
@@ -80,43 +99,39 @@ impl SourceArgs {
         Ok(PullSecret::all_logins(&secrets)?)
     }
 
-    fn docker_config(&self) -> Result<Option<Arc<Logins>>, SetupError> {
+    /// It must be one now; what becomes of it later is another matter.
+    fn docker_config(&self) -> Result<Option<NodeDockerConfig>, SetupError> {
         let Some(path) = &self.docker_config else { return Ok(None) };
-        Ok(NodeDockerConfig::file(path, Arc::new(SystemClock)).logins()?)
+        let config = NodeDockerConfig::file(path, Arc::new(SystemClock));
+        config.logins()?;
+        Ok(Some(config))
+    }
+
+    fn providers(&self) -> Result<Option<Providers>, SetupError> {
+        match (&self.host.config, &self.host.bin_dir) {
+            (Some(config), Some(plugins)) => {
+                Ok(Some(Providers { config: Config::read(config)?, plugins: plugins.clone() }))
+            }
+            (None, None) if self.identity.is_given() => Err(IdentityArgsError::NoProviders.into()),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(SetupError::OneWithoutOther("--config", "--bin-dir")),
+            (None, Some(_)) => Err(SetupError::OneWithoutOther("--bin-dir", "--config")),
+        }
     }
 
     /// A plugin that is not there fails when it is asked, so that the others can be seen to work.
-    fn providers(&self) -> Result<Option<Providers>, SetupError> {
-        let (path, plugins) = match (&self.host.config, &self.host.bin_dir) {
-            (Some(config), Some(bin_dir)) => (config, bin_dir),
-            (None, None) if self.identity.is_given() => {
-                return Err(IdentityArgsError::NoProviders.into());
-            }
-            (None, None) => return Ok(None),
-            (Some(_), None) => return Err(SetupError::OneWithoutOther("--config", "--bin-dir")),
-            (None, Some(_)) => return Err(SetupError::OneWithoutOther("--bin-dir", "--config")),
-        };
-        let config = Config::read(path)?;
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let identity = runtime.block_on(self.identity.open(self.timeout))?;
-        let mut options = HostOptions::default();
+    fn options(&self, mut options: HostOptions) -> HostOptions {
         options.missing_plugins = MissingPlugins::FailWhenAsked;
         if let Some(timeout) = self.timeout {
             options.timeout = timeout;
             // Each answer of an API server has that long, and a token may need two.
             options.identity_timeout = timeout.saturating_mul(3);
         }
-        let builder = Host::builder(config.clone(), plugins).gates(self.gates()).options(options);
-        let (builder, puller) = match identity {
-            Some(opened) => opened.hand_to(builder),
-            None => (builder, None),
-        };
-        let host = builder.build()?;
-        Ok(Some(Providers { config, plugins: plugins.clone(), host, puller, runtime }))
+        options
     }
 
     /// A kubelet's whole list may be given; most of it decides nothing here.
-    fn gates(&self) -> FeatureGates {
+    pub(crate) fn gates(&self) -> FeatureGates {
         let parsed = self.host.feature_gates();
         for gate in &parsed.unknown {
             tracing::info!(gate, "a feature gate that decides nothing here");

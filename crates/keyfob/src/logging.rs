@@ -53,6 +53,10 @@ impl LogArgs {
         .unwrap_or_default();
     }
 
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose > 0
+    }
+
     /// What a plugin did wrong is part of every answer: without `-v` it is not said twice.
     fn level(&self) -> Level {
         match self.verbose {

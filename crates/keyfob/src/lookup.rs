@@ -4,9 +4,7 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use keyfob_api::ImageRef;
 use keyfob_exec::{LookupError, Program};
-use keyfob_host::{
-    Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull, select,
-};
+use keyfob_host::{Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull};
 use thiserror::Error;
 use tokio::{
     runtime::Runtime,
@@ -15,24 +13,26 @@ use tokio::{
 
 use crate::{Outcome, Verdict, identity_args::Puller};
 
-/// Everything that is asked, in its order.
+/// Everything that is asked.
 #[derive(Debug)]
 pub(crate) struct Sources {
+    /// What the pod brings along.
     pub(crate) secrets: Vec<Arc<Logins>>,
-    pub(crate) docker_config: Option<Arc<Logins>>,
-    pub(crate) providers: Option<Providers>,
-}
-
-/// A host, and what it was made of.
-#[derive(Debug)]
-pub(crate) struct Providers {
-    pub(crate) config: Config,
-    pub(crate) plugins: PathBuf,
+    /// Asks for the rest, and knows the order.
     pub(crate) host: Host,
+    /// What its providers are, if there are any.
+    pub(crate) providers: Option<Providers>,
     /// Whoever pulls, if that is known.
     pub(crate) puller: Option<Puller>,
     /// Where the plugins run, and clients and servers live.
     pub(crate) runtime: Runtime,
+}
+
+/// The providers of a host.
+#[derive(Debug)]
+pub(crate) struct Providers {
+    pub(crate) config: Config,
+    pub(crate) plugins: PathBuf,
 }
 
 impl Providers {
@@ -56,29 +56,29 @@ impl Sources {
     /// Asks, and waits for the answers.
     pub(crate) fn find(&self, image: &ImageRef) -> Result<Found, LookupFailure> {
         let pull = self.pull(image);
-        let of = |sources: &[Arc<Logins>]| select(pull.image(), pull.target(), sources);
-        let mut credentials = of(&self.secrets);
-        credentials.extend(of(self.docker_config.as_slice()));
-        let mut reports = Vec::new();
-        if let Some(providers) = &self.providers {
-            let answer =
-                providers.runtime.block_on(unless_stopped(providers.host.credentials(&pull)))?;
-            credentials.extend(answer.credentials);
-            reports = answer.reports;
-        }
-        Ok(Found { credentials, reports })
+        let answer = self.runtime.block_on(unless_stopped(self.host.credentials(&pull)))?;
+        Ok(Found { credentials: answer.credentials, reports: answer.reports })
     }
 
     /// The pull, for whoever pulls.
     pub(crate) fn pull(&self, image: &ImageRef) -> Pull {
-        match self.puller() {
-            Some(puller) => Pull::new(image).with_pod(puller.pod.clone()),
-            None => Pull::new(image),
+        let pull = Pull::new(image).with_secrets(self.secrets.iter().cloned());
+        match &self.puller {
+            Some(puller) => pull.with_pod(puller.pod.clone()),
+            None => pull,
         }
     }
 
-    pub(crate) fn puller(&self) -> Option<&Puller> {
-        self.providers.as_ref()?.puller.as_ref()
+    /// What the node's docker configuration holds, which was read before.
+    pub(crate) fn docker_config(&self) -> Option<Arc<Logins>> {
+        self.host.docker_config()?.logins().ok()?
+    }
+
+    /// What a kubelet would not start with.
+    pub(crate) fn warnings(&self) -> String {
+        let missing = self.providers.iter().flat_map(Providers::missing);
+        let line = |error| format!("keyfob: a kubelet would not start with this: {error}\n");
+        missing.map(line).collect()
     }
 }
 

@@ -94,7 +94,7 @@ fn program(path: &str) -> String {
 }
 
 /// A word that a shell takes as it is, whatever is in it. Nothing in it steers a terminal.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if word.chars().any(steers) {
         format!("$'{}'", word.chars().map(escaped).collect::<String>())

@@ -10,7 +10,8 @@ use keyfob_api::{
 };
 use keyfob_exec::{SystemEnvironment, TrustPolicy, check_trust};
 use keyfob_host::{
-    CachedAnswer, Chain, Credential, Logins, ProviderConfig, ProviderOutcome, ProviderReport, Pull,
+    CachedAnswer, Chain, Credential, Host, Logins, ProviderConfig, ProviderOutcome, ProviderReport,
+    Pull,
 };
 
 use super::{
@@ -38,10 +39,11 @@ pub(super) fn report(
         image,
         target: image.target().ok(),
         pull: sources.pull(image),
-        puller: sources.puller(),
+        host: &sources.host,
+        puller: sources.puller.as_ref(),
         found,
         now,
-        cached: providers.map(|all| all.host.cached()).unwrap_or_default(),
+        cached: sources.host.cached(),
         known: secrets(found),
     };
     Report {
@@ -49,12 +51,12 @@ pub(super) fn report(
         repository: image.repository().to_owned(),
         verdict: verdict::sentence(found),
         anonymous: verdict::is_anonymous(found),
-        identity: sources.puller().map(identity::puller),
+        identity: sources.puller.as_ref().map(identity::puller),
         credentials: found.credentials.iter().map(credential).collect(),
         files: sources
             .secrets
             .iter()
-            .chain(&sources.docker_config)
+            .chain(&sources.docker_config())
             .map(|logins| gatherer.file(logins))
             .collect(),
         providers: providers.map(|all| gatherer.providers(all)).unwrap_or_default(),
@@ -81,6 +83,7 @@ struct Gatherer<'a> {
     image: &'a ImageRef,
     target: Option<MatchTarget>,
     pull: Pull,
+    host: &'a Host,
     puller: Option<&'a Puller>,
     found: &'a Found,
     now: SystemTime,
@@ -157,7 +160,7 @@ impl Gatherer<'_> {
         };
         let report = self.found.reports.iter().find(|report| *report.provider == *config.name);
         if let Some(report) = report {
-            provider.command = self.command(config, all);
+            provider.command = self.command(config);
             provider.identity =
                 report.identity.as_deref().map(|identity| identity::told(identity, self.now));
             self.tell(&mut provider, report, config);
@@ -170,8 +173,8 @@ impl Gatherer<'_> {
         provider
     }
 
-    fn command(&self, config: &ProviderConfig, all: &Providers) -> Option<report::Command> {
-        let invocation = all.host.invocation(&config.name, &self.pull)?.ok()?;
+    fn command(&self, config: &ProviderConfig) -> Option<report::Command> {
+        let invocation = self.host.invocation(&config.name, &self.pull)?.ok()?;
         Some(command::describe(&invocation, &self.known, &SystemEnvironment))
     }
 

@@ -1,0 +1,135 @@
+//! `keyfob pull`: an image into an OCI image layout, as a kubelet would have it pulled.
+//!
+//! - `registry_args`, `records_args`: the flags about registries, and about who may use what is pulled.
+//! - `order`: everything that is opened for a pull, and the pull itself.
+//! - `store`: the layout as the images of a node, which tells what it does.
+//! - `screen`: bars or lines, while it is done; `bars` are the bars.
+//! - `report`: the answer, in its documented shape; `failure`: why there is none, and what to do.
+//! - `access`: who may use an image, in words.
+
+pub(crate) mod access;
+mod bars;
+mod failure;
+mod order;
+mod records_args;
+mod registry_args;
+mod report;
+mod screen;
+mod store;
+
+use std::path::PathBuf;
+
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser as _},
+};
+use keyfob_api::ImageRef;
+use keyfob_host::{Chain, PullPolicy};
+
+use self::{
+    failure::Failure,
+    order::{NoOrder, Order},
+    records_args::RecordsArgs,
+    registry_args::RegistryArgs,
+    report::Report,
+};
+use crate::{Outcome, Verdict, cli::Output, explain, host_args::SourceArgs};
+
+/// Where images are put unless told.
+pub(crate) const DEST: &str = "./oci";
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Credentials are looked for as by \"keyfob get\", and tried in that order; without any of these flags the \
+                  pull is anonymous. What is here is used only if whoever pulls may use it, as a kubelet has it: who proved \
+                  access is recorded below DEST, or in --records-dir. What was broken off is taken up again by the next pull.\n\n\
+                  stderr shows what is done: bars on a terminal, else a line for each blob and each attempt. stdout has the \
+                  result only. No password is printed.\n\n\
+                  JSON: {\"image\",\"name\",\"policy\",\"layout\",\"records\",\"result\":\"pulled\"|\"present\"|\"failed\",\"imageId\",\"digest\",\
+                  \"manifest\",\"platform\",\"size\",\"from\",\"source\",\"username\",\"tookMs\",\
+                  \"attempts\":[{\"from\",\"source\",\"username\",\"result\":\"pulled\"|\"refused\"|\"unavailable\"|\"failed\",\"message\"}],\
+                  \"providers\":[{\"provider\",\"repository\",\"result\":\"ran\"|\"cached\"|\"skipped\"|\"failed\",\"message\"}],\
+                  \"error\":{\"reason\",\"message\",\"why\",\"advice\"}}, where digest is what the name stood for, manifest the one that \
+                  was chosen from it, source where the credential came from, and reason a kubelet's word. What there is \
+                  nothing to say about is null.\n\n\
+                  Exit codes: 0 the image is here and may be used, 1 the pull failed, 2 the image, a flag or a file is wrong, \
+                  3 it is not here and may not be pulled, or there is no such image, 4 it could not be written, 130 it was \
+                  stopped by a signal; what has come is kept."
+)]
+pub(crate) struct PullArgs {
+    /// An image as in a pod: `nginx`, `registry.example:5000/team/app:v1`.
+    image: String,
+    /// The OCI image layout to pull into, a directory that is made if it is not there.
+    #[arg(default_value = DEST)]
+    dest: PathBuf,
+    /// When to pull. Without it as a kubelet does: `Always` for the tag `latest` or none, else `IfNotPresent`.
+    #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(["Always", "IfNotPresent", "Never"]).try_map(|text| text.parse::<PullPolicy>()))]
+    pull_policy: Option<PullPolicy>,
+    /// Say nothing on stderr but what is wrong.
+    #[arg(short, long)]
+    quiet: bool,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    registry: RegistryArgs,
+    #[command(flatten)]
+    records: RecordsArgs,
+    #[command(flatten, next_help_heading = "Credentials")]
+    sources: SourceArgs,
+}
+
+pub(crate) fn run(args: &PullArgs) -> Outcome {
+    let image = match ImageRef::parse(&args.image) {
+        Ok(image) => image,
+        Err(error) => return explain::unnameable(&error),
+    };
+    let order = match Order::open(args, image) {
+        Ok(order) => order,
+        Err(error) => return error.into(),
+    };
+    let mut outcome = match order.carry_out() {
+        Ok(done) => args.print(&order, &done),
+        Err(error) => error.into(),
+    };
+    outcome.stderr += &order.warnings();
+    outcome
+}
+
+impl PullArgs {
+    /// A kubelet's own choice, unless told.
+    fn policy(&self, image: &ImageRef) -> PullPolicy {
+        let default = match image.tag() {
+            Some("latest") => PullPolicy::Always,
+            _ => PullPolicy::IfNotPresent,
+        };
+        self.pull_policy.unwrap_or(default)
+    }
+
+    fn print(&self, order: &Order, done: &order::Done) -> Outcome {
+        let failure = done.ensured.as_ref().err().map(|error| Failure::of(order, done, error));
+        let report = Report::new(order, done, failure.as_ref());
+        let verdict = failure.as_ref().map_or(Verdict::Yes, |failure| failure.verdict);
+        match self.output {
+            Output::Json => Outcome { stdout: report.json(), verdict, ..Outcome::default() },
+            Output::Table => {
+                let stderr = failure.as_ref().map(Failure::told).unwrap_or_default();
+                Outcome { stdout: report.table(), stderr, verdict }
+            }
+        }
+    }
+}
+
+impl From<NoOrder> for Outcome {
+    fn from(error: NoOrder) -> Self {
+        let stderr = format!("keyfob: {}\n", Chain(&error));
+        let verdict = match error {
+            NoOrder::Sources(error) => return error.into(),
+            NoOrder::Lookup(failure) => return failure.into(),
+            NoOrder::Stopped { .. } => Verdict::Stopped,
+            NoOrder::Unwritable { .. } | NoOrder::RecordsUnwritable(_) => Verdict::Unwritten,
+            NoOrder::Layout(_) | NoOrder::Mirrors(_) | NoOrder::Records(_) => Verdict::WrongInput,
+        };
+        Self { stderr, verdict, ..Self::default() }
+    }
+}

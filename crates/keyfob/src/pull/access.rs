@@ -1,0 +1,61 @@
+//! Who may use an image, in words.
+
+use keyfob_host::{PullAccess, SecretCoordinates, ServiceAccountCoordinates};
+
+/// Whose pods may use an image; nothing if nobody has proved access.
+pub(crate) fn who(access: &PullAccess) -> Vec<String> {
+    if access.node_pods_accessible {
+        return vec!["every pod of the node".to_owned()];
+    }
+    let secret = |SecretCoordinates { namespace, name, .. }: &SecretCoordinates| {
+        format!("pods with the pull secret {}", slashed(namespace, name))
+    };
+    let account =
+        |ServiceAccountCoordinates { namespace, name, .. }: &ServiceAccountCoordinates| {
+            format!("pods of the service account {}", slashed(namespace, name))
+        };
+    let secrets = access.secrets.iter().map(|each| secret(&each.secret));
+    secrets.chain(access.service_accounts.iter().map(account)).collect()
+}
+
+/// The same in few words.
+pub(crate) fn summary(access: &PullAccess) -> String {
+    const MOST: usize = 3;
+    let who = who(access);
+    let shown = who.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+    match who.len() {
+        0 => "nobody yet".to_owned(),
+        all if all > MOST => format!("{shown} and {} more", all - MOST),
+        _ => shown,
+    }
+}
+
+fn slashed(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyfob_host::SecretAccess;
+
+    use super::*;
+
+    fn account(name: &str) -> ServiceAccountCoordinates {
+        ServiceAccountCoordinates { namespace: "team".into(), name: name.into(), ..<_>::default() }
+    }
+
+    #[test]
+    fn it_is_said_whose_pods_may_use_an_image() {
+        let mut access = PullAccess::default();
+        assert_eq!(summary(&access), "nobody yet");
+        let secret = SecretCoordinates { name: "/dev/fd/63".into(), ..<_>::default() };
+        access.secrets = vec![SecretAccess { secret, credential_hash: "0123".into() }];
+        access.service_accounts = ["a", "b"].map(account).into();
+        let first = "pods with the pull secret /dev/fd/63, pods of the service account team/a";
+        assert_eq!(summary(&access), format!("{first}, pods of the service account team/b"));
+        access.service_accounts.extend(["c", "d"].map(account));
+        assert!(summary(&access).ends_with("team/b and 2 more"), "{}", summary(&access));
+        access.node_pods_accessible = true;
+        assert_eq!(summary(&access), "every pod of the node");
+    }
+}

@@ -1,0 +1,150 @@
+//! Why an image cannot be used, and what to do.
+
+use keyfob_api::Quoted;
+use keyfob_host::{Chain, EnsureError, EnsureReason, FailedAttempt, PullPolicy};
+use keyfob_oci::StoredImage;
+
+use super::{
+    access,
+    order::{Done, Order},
+    records_args::Records,
+    store::Obstacle,
+};
+use crate::Verdict;
+
+/// Everything there is to say about it.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) verdict: Verdict,
+    /// A kubelet's word for it.
+    pub(super) reason: EnsureReason,
+    /// What a kubelet would say.
+    pub(super) message: String,
+    headline: String,
+    /// Why a present image may not be used, or an absent one not pulled.
+    pub(super) why: Option<String>,
+    attempts: Vec<String>,
+    notes: Vec<String>,
+    pub(super) advice: Option<String>,
+}
+
+impl Failure {
+    pub(super) fn of(order: &Order, done: &Done, error: &EnsureError) -> Self {
+        let name = Quoted(&order.wanted.image);
+        let headline = match error.attempts.as_slice() {
+            [] => error.message.clone(),
+            _ => format!("Failed to pull image {name}: {}", error.reason),
+        };
+        Self {
+            verdict: verdict(order, done, error),
+            reason: error.reason,
+            message: error.message.clone(),
+            headline,
+            why: why(order, done, error),
+            attempts: error.attempts.iter().map(ToString::to_string).collect(),
+            notes: done.notes.clone(),
+            advice: advice(order, done, error),
+        }
+    }
+
+    /// For people, line by line.
+    pub(super) fn told(&self) -> String {
+        let mut lines = vec![format!("keyfob: {}", self.headline)];
+        lines.extend(self.why.iter().map(|why| format!("keyfob: {why}")));
+        let numbered = self.attempts.iter().enumerate();
+        lines.extend(numbered.map(|(at, attempt)| format!("  {}. {attempt}", at + 1)));
+        lines.extend(self.notes.iter().map(|note| format!("  {note}")));
+        lines.extend(self.advice.iter().map(|advice| format!("keyfob: {advice}")));
+        lines.join("\n") + "\n"
+    }
+}
+
+fn verdict(order: &Order, done: &Done, error: &EnsureError) -> Verdict {
+    match error.reason {
+        EnsureReason::InvalidImageName => Verdict::WrongInput,
+        EnsureReason::ErrImageNeverPull => Verdict::Nothing,
+        EnsureReason::PullIntentNotRecorded => Verdict::Unwritten,
+        _ if done.obstacles.contains(&Obstacle::Unwritable) => Verdict::Unwritten,
+        _ if is_nowhere(order, done, error) => Verdict::Nothing,
+        _ => Verdict::No,
+    }
+}
+
+/// Whether its own registry says that there is no such image, to whomever it listens.
+fn is_nowhere(order: &Order, done: &Done, error: &EnsureError) -> bool {
+    let is_own = |(attempt, _): &(&FailedAttempt, &Obstacle)| attempt.from == order.image;
+    let own = error.attempts.iter().zip(&done.obstacles).filter(is_own);
+    let mut heard = own.map(|(_, obstacle)| *obstacle).filter(|each| *each != Obstacle::Refused);
+    let first = heard.next();
+    first == Some(Obstacle::NoSuchImage) && heard.all(|each| each == Obstacle::NoSuchImage)
+}
+
+fn why(order: &Order, done: &Done, error: &EnsureError) -> Option<String> {
+    let layout = order.layout.path().display();
+    let was_refused = !error.attempts.is_empty() || error.reason == EnsureReason::ErrImageNeverPull;
+    match (&done.stored, &order.records) {
+        _ if order.wanted.policy == PullPolicy::Always || !was_refused => None,
+        (Some(image), Some(records)) => Some(whose(order, image, records)),
+        (None, _) if order.wanted.policy == PullPolicy::Never => {
+            Some(format!("it is not in {layout}; with another --pull-policy it would be pulled"))
+        }
+        _ => None,
+    }
+}
+
+/// Whose an image is that is here.
+fn whose(order: &Order, image: &StoredImage, records: &Records) -> String {
+    let (id, layout) = (&image.id, order.layout.path().display());
+    let (known, errors) = records.files.records();
+    let record = known.iter().find(|record| record.image_ref == id.to_string());
+    let Some(record) = record else {
+        let unread =
+            errors.first().map(|error| format!(", or its record is unreadable: {}", Chain(error)));
+        let unread = unread.unwrap_or_default();
+        return format!("it is in {layout} ({id}), and nobody has proved access to it yet{unread}");
+    };
+    let name = order.image.name_as_written();
+    match record.credential_mapping.get(name).map(access::summary) {
+        Some(who) => format!(
+            "it is in {layout} ({id}), but only for {who}; whoever pulls now has not proved access"
+        ),
+        None => {
+            format!("it is in {layout} ({id}), but nobody has proved access to it as {name} yet")
+        }
+    }
+}
+
+fn advice(order: &Order, done: &Done, error: &EnsureError) -> Option<String> {
+    let (image, layout) = (&order.wanted.image, order.layout.path().display());
+    let explain = format!("\"keyfob explain {image}\" with the same flags says");
+    if error.reason == EnsureReason::PullIntentNotRecorded {
+        return Some("records must be writable: mend that, or give another --records-dir".into());
+    }
+    let has = |obstacle: Obstacle| done.obstacles.contains(&obstacle);
+    let is_anonymous = error.attempts.iter().all(|attempt| attempt.with.is_none());
+    let advice = if has(Obstacle::Unwritable) {
+        format!("mend {layout}, or pull into another directory")
+    } else if is_nowhere(order, done, error) {
+        "look whether the name, the tag and the platform are right".to_owned()
+    } else if has(Obstacle::Refused) && is_anonymous && !done.notes.is_empty() {
+        format!(
+            "a provider for this image gave nothing, so the pull was anonymous; {explain} what to do"
+        )
+    } else if has(Obstacle::Refused) && is_anonymous {
+        format!(
+            "no credentials were found: name their sources with --config and --bin-dir, --pull-secret or --docker-config; \
+             {explain} why none is for this image"
+        )
+    } else if has(Obstacle::Refused) {
+        format!("{explain} where each credential comes from")
+    } else if has(Obstacle::Unavailable) {
+        format!("try again later; what has come is kept in {layout}")
+    } else if has(Obstacle::Connection) {
+        "if the registry speaks plain http, name it with --insecure-registry; if its certificate is of your own, give \
+         --ca-file"
+            .to_owned()
+    } else {
+        return None;
+    };
+    Some(advice)
+}

@@ -1,0 +1,203 @@
+//! Pods with service accounts: what one pulled is not another's, although it is on disk.
+
+use std::{fs, os::unix::fs::symlink};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use keyfob_api::{Claims, Secret};
+use keyfob_oci::registry::{Options, TokenVerifier, Trust, User, Verifying};
+use serde_json::json;
+
+use crate::{
+    machine::Machine,
+    node::{Node, Said},
+    registry::{PASSWORD, Served, layer},
+};
+
+const AUDIENCE: &str = "registry.example";
+/// In 2130.
+const END: u64 = 5_049_129_600;
+const OBJECTS: &str = "\
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cart, namespace: shop, uid: u-cart}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: cart-1, namespace: shop, uid: u-cart-1}
+spec: {nodeName: n1, serviceAccountName: cart, containers: [{name: a, image: x}]}
+";
+
+/// Believes every token: who signed it is not what these tests are about.
+#[derive(Debug)]
+struct Credulous;
+
+impl TokenVerifier for Credulous {
+    fn verify<'a>(&'a self, token: &'a Secret<String>, _audience: &'a str) -> Verifying<'a> {
+        Box::pin(async { Claims::of(token).ok_or_else(|| "no token".to_owned()) })
+    }
+}
+
+/// A registry whose `shop` only the pods of `shop/cart` may pull, and a node whose plugin trades their tokens.
+struct Street {
+    machine: Machine,
+    served: Served,
+    node: Node,
+    tokens: String,
+}
+
+impl Street {
+    fn new() -> Self {
+        let users = vec![
+            User::service_account("shop", "cart").may_pull("shop"),
+            User::service_account("street", "visitor").may_pull("street"),
+            User::new("ada", PASSWORD).may_pull(""),
+        ];
+        let trust = Some(Trust::new(AUDIENCE, Credulous));
+        let served = Served::start(Options { users, trust, ..Options::default() });
+        served.push("shop/app", "v1", &[layer(1, 1000)]);
+        let (machine, node) = (Machine::new(), Node::new());
+        let name = "exchange-credential-provider";
+        symlink(env!("CARGO_BIN_EXE_keyfob"), node.path("plugins").join(name)).unwrap();
+        let node = node.with_installed(json!({
+            "name": name,
+            "matchImages": [served.registry.address().to_string()],
+            "defaultCacheDuration": "10m",
+            "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+            "args": [format!("--url={}/exchange", served.registry.url()), "--allow-http"],
+            "tokenAttributes": {
+                "serviceAccountTokenAudience": AUDIENCE,
+                "cacheType": "ServiceAccount",
+                "requireServiceAccount": true,
+            },
+        }));
+        let tokens = node.path("tokens").to_str().unwrap().to_owned();
+        fs::create_dir(&tokens).unwrap();
+        let street = Self { machine, served, node, tokens };
+        for (namespace, account) in [("shop", "cart"), ("street", "visitor")] {
+            for number in [1, 2] {
+                street.token_of(namespace, account, &format!("{account}-{number}"));
+            }
+        }
+        street
+    }
+
+    /// A pod's token, as a projected volume has it.
+    fn token_of(&self, namespace: &str, account: &str, pod: &str) {
+        let claims = json!({
+            "aud": [AUDIENCE], "exp": END, "iat": END - 3600, "iss": "https://cluster.example",
+            "kubernetes.io": {
+                "namespace": namespace,
+                "pod": {"name": pod, "uid": format!("u-{pod}")},
+                "serviceaccount": {"name": account, "uid": format!("u-{account}")},
+            },
+            "sub": format!("system:serviceaccount:{namespace}:{account}"),
+        });
+        let claims = BASE64_URL_SAFE_NO_PAD.encode(claims.to_string());
+        self.node.file(&format!("tokens/{pod}"), &format!("e30.{claims}.hunter2-signature"));
+    }
+
+    fn image(&self) -> String {
+        self.served.image("shop/app:v1")
+    }
+
+    /// Pulls as a pod.
+    fn pull(&self, account: &str, pod: &str, args: &[&str]) -> Said {
+        let uid = format!("u-{pod}");
+        let identity = ["--service-account", account, "--pod", pod, "--pod-uid", &uid];
+        let all = [&identity[..], &["--token-dir", &self.tokens, "--quiet"], args].concat();
+        self.machine.pull_on(&self.node, &self.image(), &all)
+    }
+}
+
+#[test]
+fn a_pod_that_has_not_proved_access_is_refused_what_is_on_disk() {
+    let street = Street::new();
+    let first = street.pull("shop/cart", "cart-1", &[]);
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    let whose = "pods of the service account shop/cart";
+    assert!(first.stdout.contains(&format!("\n  for       {whose}\n")), "{}", first.stdout);
+    street.served.registry.forget_requests();
+
+    // Another pod of the account has it at once, though the registry is not asked for it.
+    let same = street.pull("shop/cart", "cart-2", &["-o", "json"]);
+    assert_eq!((same.code, &same.json()["result"]), (0, &json!("present")), "{}", same.stderr);
+
+    let refused = street.pull("street/visitor", "visitor-1", &[]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{}", refused.stderr);
+    let lines: Vec<&str> = refused.stderr.lines().collect();
+    assert_eq!(
+        lines[0],
+        format!("keyfob: Failed to pull image \"{}\": ErrImagePull", street.image())
+    );
+    let here = format!("keyfob: it is in {} (sha256:", street.machine.dest().display());
+    assert!(lines[1].starts_with(&here), "{}", lines[1]);
+    let why = format!("), but only for {whose}; whoever pulls now has not proved access");
+    assert!(lines[1].ends_with(&why), "{}", lines[1]);
+    assert!(
+        lines[2].contains(" with exchange-credential-provider as \"street/visitor\": "),
+        "{}",
+        lines[2]
+    );
+    assert!(lines[2].contains("status code 403"), "{}", lines[2]);
+}
+
+#[test]
+fn never_does_not_tell_whether_it_is_here_but_to_whoever_asks_why() {
+    let street = Street::new();
+    assert_eq!(street.pull("shop/cart", "cart-1", &[]).code, 0);
+
+    let refused = street.pull("street/visitor", "visitor-1", &["--pull-policy", "Never"]);
+
+    assert_eq!(refused.code, 3, "{}", refused.stderr);
+    let lines: Vec<&str> = refused.stderr.lines().collect();
+    let kubelets = format!(
+        "keyfob: Container image \"{}\" is not present with pull policy of Never",
+        street.image()
+    );
+    assert_eq!(lines[0], kubelets);
+    assert!(
+        lines[1].contains("but only for pods of the service account shop/cart"),
+        "{}",
+        lines[1]
+    );
+    assert_eq!(lines.len(), 2);
+    let entitled = street.pull("shop/cart", "cart-2", &["--pull-policy", "Never"]);
+    assert_eq!(entitled.code, 0, "{}", entitled.stderr);
+}
+
+#[test]
+fn what_is_on_record_is_what_was_proved() {
+    let street = Street::new();
+    assert_eq!(street.pull("shop/cart", "cart-1", &[]).code, 0);
+    street.served.registry.set_user(User::service_account("street", "visitor").may_pull("shop"));
+
+    let now_entitled = street.pull("street/visitor", "visitor-1", &["-o", "json"]);
+    assert_eq!((now_entitled.code, &now_entitled.json()["result"]), (0, &json!("pulled")));
+    let at_once = street.pull("street/visitor", "visitor-1", &["-o", "json"]);
+    assert_eq!((at_once.code, &at_once.json()["result"]), (0, &json!("present")));
+
+    let stranger = street.machine.pull(&street.image(), &["--quiet"]);
+    assert_eq!(stranger.code, 1, "{}", stranger.stderr);
+    // The node's own login makes it everybody's.
+    let host = street.served.registry.address().to_string();
+    let docker = street.machine.login("docker.json", &host, "ada", PASSWORD);
+    let flags = ["--docker-config", &*docker, "--pull-policy", "Always", "--quiet"];
+    assert_eq!(street.machine.pull(&street.image(), &flags).code, 0);
+    let stranger = street.machine.pull(&street.image(), &["--pull-policy", "Never"]);
+    assert_eq!(stranger.code, 0, "{}", stranger.stderr);
+}
+
+#[test]
+fn no_cluster_is_needed_to_try_it() {
+    let street = Street::new();
+    let objects = street.machine.file("objects.yaml", OBJECTS);
+    let identity = ["--service-account", "shop/cart", "--pod", "cart-1"];
+    let api =
+        ["--api", "embedded", "--objects", &*objects, "--allowed-kubelet-audiences", AUDIENCE];
+
+    let said =
+        street.machine.pull_on(&street.node, &street.image(), &[&identity[..], &api].concat());
+
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("\n  for       pods of the service account shop/cart\n"));
+}
