@@ -1,6 +1,6 @@
 //! The flags that lead to a cluster, and the client that is made with them.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use keyfob_control::facts::plain;
@@ -97,6 +97,7 @@ impl Api {
         // The one TLS stack of this process; it fails only if somebody chose it before.
         rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
         hide_user(&mut config);
+        forget_proxy(&mut config);
         let server = config.cluster_url.to_string();
         let token_file = config.auth_info.token_file.clone().map(PathBuf::from);
         let client = Client::try_from(config).map_err(|error| ApiError::Client(plain(&error)))?;
@@ -112,6 +113,15 @@ fn hide_user(config: &mut Config) {
         && let Ok(url) = url.to_string().replacen(&format!("{user}@"), "", 1).parse()
     {
         config.cluster_url = url;
+    }
+}
+
+/// No proxy can reach this machine for us.
+fn forget_proxy(config: &mut Config) {
+    let host = config.cluster_url.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    if host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback()) {
+        config.proxy_url = None;
     }
 }
 

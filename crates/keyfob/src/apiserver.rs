@@ -56,7 +56,7 @@ pub(crate) struct ApiserverArgs {
 
 /// Why the server does not run.
 #[derive(Debug, Error)]
-enum Failure {
+pub(crate) enum Failure {
     #[error("{}", Chain(.0))]
     Objects(#[from] ObjectsError),
     #[error("cannot read the signing key {}: {source}", path.display())]
@@ -138,7 +138,7 @@ impl ApiserverArgs {
 }
 
 /// Where the kubeconfigs are.
-enum Folder {
+pub(crate) enum Folder {
     Given(PathBuf),
     /// Goes with the server.
     Temporary(TempDir),
@@ -146,7 +146,7 @@ enum Folder {
 
 impl Folder {
     /// One that is not there is made, for its owner alone.
-    fn open(given: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn open(given: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = given else { return Ok(Self::Temporary(tempfile::tempdir()?)) };
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|source| Failure::Directory { path: path.to_owned(), source })?;
@@ -161,7 +161,7 @@ impl Folder {
     }
 
     /// One for whoever may do everything, one for each node.
-    fn fill(&self, server: &Running) -> Result<(), Failure> {
+    pub(crate) fn fill(&self, server: &Running) -> Result<(), Failure> {
         self.write("admin", server.admin_kubeconfig())?;
         for node in server.nodes() {
             let mut parts = Path::new(&node).components();

@@ -9,10 +9,12 @@ use crate::{
     apiserver::ApiserverArgs,
     audience::AudienceCommand,
     conformance::ConformanceArgs,
-    demo::Manner,
+    demo::DemoArgs,
     explain::ExplainArgs,
     get::GetArgs,
     provider::{self, ProviderCommand},
+    pull::PullArgs,
+    records::RecordsCommand,
 };
 
 /// The exec credential-provider system of Kubernetes, stand-alone.
@@ -38,6 +40,10 @@ pub(crate) enum Command {
     Get(Box<GetArgs>),
     /// Say why an image gets the credentials it gets, or none.
     Explain(Box<ExplainArgs>),
+    /// Pull an image into an OCI image layout, with the credentials that a kubelet would use.
+    Pull(Box<PullArgs>),
+    /// Tell who may use the images that were pulled, and forget those that are gone.
+    Records(RecordsCommand),
     /// Run one of our plugins, or install them.
     Provider(ProviderCommand),
     /// Say whether a plugin keeps the contract.
@@ -47,15 +53,12 @@ pub(crate) enum Command {
     /// Run a small API server for trying and testing: service accounts, tokens, and the rule for nodes.
     Apiserver(Box<ApiserverArgs>),
     /// Show what Keyfob does, on this machine, with nothing to install.
-    Demo,
+    Demo(DemoArgs),
     /// Print a completion script.
     Completions {
         /// For which shell.
         shell: clap_complete::Shell,
     },
-    /// The plugin of the demo.
-    #[command(hide = true)]
-    DemoPlugin { manner: Manner },
 }
 
 #[derive(Debug, Args)]

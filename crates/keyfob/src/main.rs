@@ -18,6 +18,8 @@ mod lookup;
 mod match_images;
 mod namespaced;
 mod provider;
+mod pull;
+mod records;
 mod validate;
 
 use std::{
@@ -42,12 +44,13 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Pull(args) => pull::run(&args),
+        Command::Records(command) => records::run(&command),
         Command::Provider(command) => provider::run(&command),
         Command::Conformance(args) => conformance::run(&args),
         Command::Audience(command) => audience::run(&command),
         Command::Apiserver(args) => apiserver::run(&args),
-        Command::Demo => demo::run(),
-        Command::DemoPlugin { manner } => demo::plugin(manner),
+        Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => completions(shell),
     };
     outcome.print()

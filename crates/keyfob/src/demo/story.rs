@@ -1,92 +1,111 @@
-//! What is told, and whether every step did what it should.
+//! What is told, as it happens, and whether every step did what it should.
 
-use keyfob_api::ImageRef;
-use keyfob_host::{Config, Credential, Host};
-
-use super::{Expected, answer, plugin::TOKEN, told};
-use crate::{
-    Outcome, Verdict,
-    explain::nearest::{Nearest, nearest},
+use std::{
+    io::{self, Write as _},
+    time::{Duration, SystemTime},
 };
+
+use keyfob_exec::{Clock as _, SystemClock, printable};
+
+use crate::{Outcome, Verdict, get::aligned};
+
+/// What a step has to tell: what happened, or what did instead.
+pub(super) type Told = Result<String, String>;
 
 #[derive(Debug, Default)]
 pub(super) struct Story {
-    text: String,
+    acts: Vec<Act>,
+    /// Of steps that belong to no act, too.
+    went_wrong: bool,
+    unwritten: Option<io::Error>,
+}
+
+#[derive(Debug)]
+struct Act {
+    title: &'static str,
+    began: SystemTime,
+    took: Duration,
     steps: usize,
     wrong: usize,
 }
 
 impl Story {
-    pub(super) fn heading(&mut self, title: &str) {
-        let gap = if self.text.is_empty() { "== " } else { "\n== " };
-        self.text += &[gap, title, "\n"].concat();
+    /// What follows belongs together, and matters for this reason.
+    pub(super) fn act(&mut self, title: &'static str, why: &str) {
+        let gap = if self.acts.is_empty() { "" } else { "\n" };
+        self.say(&format!("{gap}{}. {title}\n   {why}\n", self.acts.len()));
+        let began = SystemClock.now();
+        self.acts.push(Act { title, began, took: Duration::ZERO, steps: 0, wrong: 0 });
     }
 
-    pub(super) fn step(&mut self, what: &str, as_expected: bool, told: &str) {
-        self.steps += 1;
-        let mark = if as_expected { "ok   " } else { "WRONG" };
-        self.text += &[mark, "  ", what, "\n       ", told, "\n"].concat();
-        self.wrong += usize::from(!as_expected);
-    }
-
-    /// One provider is to give one credential.
-    pub(super) async fn asked(&mut self, host: &Host, image: &str, expected: Expected) {
-        match answer(host, image).await {
-            Err(error) => self.step(image, false, &error),
-            Ok(answer) => {
-                let as_expected = matches!(answer.reports.as_slice(), [report]
-                    if expected.is(&report.provider, &report.outcome))
-                    && answer.credentials.len() == 1;
-                let outcomes = answer.reports.iter().map(|report| told(&report.outcome));
-                let lines: Vec<String> =
-                    answer.credentials.iter().map(user).chain(outcomes).collect();
-                self.step(image, as_expected, &lines.join(": "));
-            }
+    /// One thing, and what came of it.
+    pub(super) fn step(&mut self, what: &str, told: Told) {
+        let mark = if told.is_ok() { '✓' } else { '✗' };
+        let wrong = usize::from(told.is_err());
+        self.went_wrong |= told.is_err();
+        let told = told.unwrap_or_else(|told| told);
+        let lines: String = told.lines().map(|line| ["    ", line, "\n"].concat()).collect();
+        self.say(&format!("  {mark} {what}\n{lines}"));
+        if let Some(act) = self.acts.last_mut() {
+            act.took = since(act.began);
+            act.steps += 1;
+            act.wrong += wrong;
         }
     }
 
-    /// Nobody is to be asked, for a reason that can be told.
-    pub(super) async fn unmatched(&mut self, host: &Host, config: &Config, image: &str) {
-        let asked_nobody = answer(host, image).await.is_ok_and(|answer| answer.reports.is_empty());
-        let near = ImageRef::parse(image)
-            .ok()
-            .and_then(|image| nearest(&config.providers, &image.target().ok()?, image.registry()));
-        let told = near.as_ref().map(|near| {
-            let Nearest { pattern, reason, instead, .. } = near;
-            let instead = instead.as_deref().unwrap_or("no pattern");
-            format!("the nearest pattern is {pattern}: {reason}\n       {instead} would match")
-        });
-        self.step(image, asked_nobody && near.is_some(), &told.unwrap_or_default());
+    /// All acts, and where to go from here.
+    pub(super) fn summary(&mut self) {
+        let titles = ["ACT", "WHAT WAS SHOWN", "RESULT", "TIME"].map(str::to_owned);
+        let row = |(number, act): (usize, &Act)| {
+            let mark = if act.wrong == 0 { '✓' } else { '✗' };
+            let result = format!("{mark} {} of {}", act.steps - act.wrong, act.steps);
+            [number.to_string(), act.title.to_owned(), result, milliseconds(act.took)]
+        };
+        let rows = std::iter::once(titles).chain(self.acts.iter().enumerate().map(row));
+        let table = aligned(&rows.collect::<Vec<_>>());
+        self.say(&format!("\n{table}{NEXT}"));
     }
 
-    /// One provider is to fail, without showing its secret, and another to answer all the same.
-    pub(super) async fn harmed_beside(&mut self, host: &Host, image: &str, fails: &str) {
-        match answer(host, image).await {
-            Err(error) => self.step(image, false, &error),
-            Ok(answer) => {
-                let failed: Vec<&str> = answer.errors().map(|(name, _)| name).collect();
-                let reports = answer.reports.iter();
-                let lines: Vec<String> = reports
-                    .map(|report| format!("{}: {}", report.provider, told(&report.outcome)))
-                    .chain(answer.credentials.iter().map(user))
-                    .collect();
-                let told = lines.join("\n       ");
-                let as_expected =
-                    failed == [fails] && answer.credentials.len() == 1 && !told.contains(TOKEN);
-                self.step(image, as_expected, &told);
-            }
+    /// Writes at once. Whoever closes our stdout has read enough; what else goes wrong is told at the end.
+    pub(super) fn say(&mut self, text: &str) {
+        let mut stdout = io::stdout();
+        let written = stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush());
+        if let Err(error) = written
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            self.unwritten.get_or_insert(error);
         }
     }
 
-    pub(super) fn end(self) -> Outcome {
-        let (steps, wrong) = (self.steps, self.wrong);
-        let summary = format!("\n{steps} steps, {wrong} went wrong. Next: keyfob explain --help\n");
-        let verdict = if wrong == 0 { Verdict::Yes } else { Verdict::No };
-        Outcome { stdout: self.text + &summary, verdict, ..Outcome::default() }
+    pub(super) fn outcome(self) -> Outcome {
+        if let Some(error) = self.unwritten {
+            let stderr = format!("keyfob: the story could not be written: {error}\n");
+            return Outcome { stderr, verdict: Verdict::Unwritten, ..Outcome::default() };
+        }
+        let verdict = if self.went_wrong { Verdict::No } else { Verdict::Yes };
+        Outcome { verdict, ..Outcome::default() }
     }
 }
 
-fn user(credential: &Credential) -> String {
-    let (name, key, source) = (credential.username(), credential.key(), credential.source());
-    format!("user {name} for {key} from {source}")
+/// What happened, as it should or not.
+pub(super) fn checked(is_right: bool, told: String) -> Told {
+    if is_right { Ok(told) } else { Err(told) }
+}
+
+const NEXT: &str = "
+To come: a kubeconfig user with an exec plugin. The client side is not built yet.
+
+Next:  keyfob demo --keep       leaves all of this running, with commands to play with
+       keyfob explain --help    why does an image get its credentials, or none?
+       keyfob pull --help       an image into an OCI layout, with the right credentials
+       docs/identity.md         pulling as the pod; docs/audiences.md, docs/plugins.md
+";
+
+pub(super) fn since(began: SystemTime) -> Duration {
+    SystemClock.now().duration_since(began).unwrap_or_default()
+}
+
+pub(super) fn milliseconds(time: Duration) -> String {
+    let time = time.as_secs_f64() * 1e3;
+    if time < 10.0 { format!("{time:.1} ms") } else { format!("{time:.0} ms") }
 }

@@ -1,0 +1,55 @@
+//! Everything stays, and here is what to do with it.
+
+use super::{
+    cluster::{AUDIENCE, BATCH, NODE, Pod, WEB},
+    stage::{APP, BASE, Stage},
+    story::Story,
+};
+use crate::{
+    explain::command::quoted,
+    lookup::{LookupFailure, unless_stopped},
+};
+
+/// Tells what there is to play with, and waits for a signal.
+pub(super) async fn until_stopped(stage: &Stage, story: &mut Story) -> Result<(), LookupFailure> {
+    let waited = unless_stopped(async {
+        // Whoever reads that it is ready may stop it at once: by then signals are waited for.
+        tokio::task::yield_now().await;
+        story.say(&commands(stage));
+        std::future::pending::<()>().await;
+    });
+    match waited.await {
+        Ok(()) | Err(LookupFailure::Stopped) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// They are short because everything is in one directory.
+fn commands(stage: &Stage) -> String {
+    let host = "--config config.yaml --bin-dir plugins";
+    let as_pod = |pod: Pod| {
+        let (account, name) = (pod.account(), pod.name);
+        format!("{host} --kubeconfig {NODE}.kubeconfig --service-account {account} --pod {name}")
+    };
+    let (web, batch) = (as_pod(WEB), as_pod(BATCH));
+    let [app, base] = [APP, BASE].map(|image| stage.image(image));
+    let directory = quoted(&stage.path().to_string_lossy());
+    let account = WEB.account();
+    format!(
+        "
+Everything is still there. In another terminal:
+
+$ cd {directory}
+$ ./keyfob pull {app} {web}  # it is here, and web may use it
+$ ./keyfob pull {app} {batch}  # refused
+$ ./keyfob pull {base} {host} --pull-policy Always
+$ ./keyfob records list
+$ ./keyfob explain {app} {batch}  # it gets a login, which opens other images
+$ ./keyfob audience check --kubeconfig admin.kubeconfig --pod {account} --audience {AUDIENCE}
+$ kubectl --kubeconfig admin.kubeconfig get pods,roles --all-namespaces
+$ skopeo inspect --tls-verify=false --authfile node-login.json docker://{base}
+
+Ctrl-C ends it and removes everything.
+"
+    )
+}
