@@ -18,6 +18,7 @@ import (
 
 // questions has a function for every kind of question.
 var questions = map[string]func(json.RawMessage) any{
+	"allowlist":   about(allowlist),
 	"answer":      about(answer),
 	"bench":       about(bench),
 	"built_from":  about(builtFrom),
@@ -31,8 +32,10 @@ var questions = map[string]func(json.RawMessage) any{
 	"lookups":     about(lookups),
 	"match":       about(match),
 	"providers":   about(providers),
+	"records":     about(records),
 	"request":     about(request),
 	"tokens":      about(tokens),
+	"trim":        about(trim),
 }
 
 func main() {

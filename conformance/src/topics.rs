@@ -1,5 +1,6 @@
 //! Every kind of question there is.
 
+mod allowlist;
 mod answer;
 mod config;
 mod duration;
@@ -11,9 +12,11 @@ mod keyring;
 mod lookups;
 mod matching;
 mod providers;
+mod records;
 mod request;
 mod texts;
 mod tokens;
+mod trim;
 mod words;
 
 use crate::AnyTopic;
@@ -30,6 +33,9 @@ pub const TOPICS: &[AnyTopic] = &[
     AnyTopic::of::<answer::Answer>(),
     AnyTopic::of::<lookups::Lookups>(),
     AnyTopic::of::<tokens::Tokens>(),
+    AnyTopic::of::<trim::Trim>(),
+    AnyTopic::of::<allowlist::Allowlist>(),
+    AnyTopic::of::<records::Records>(),
     AnyTopic::of::<exec_info::ExecInfo>(),
     AnyTopic::of::<exec_answer::ExecAnswer>(),
     AnyTopic::of::<exec::Exec>(),

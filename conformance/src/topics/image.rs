@@ -26,9 +26,7 @@ impl Topic for Image {
     type Question = Question;
 
     fn questions() -> BoxedStrategy<Question> {
-        prop_oneof![10 => usual(), 20 => with_slips(name().boxed()), 1 => soup()]
-            .prop_map(|image| Question { image })
-            .boxed()
+        names().prop_map(|image| Question { image }).boxed()
     }
 
     fn ours(question: &Question) -> Value {
@@ -70,6 +68,19 @@ const COMPONENTS: &str = "a foo nginx team app a a_b a__b a___b a-b a---b a.b a.
 const TAGS: &str = "    :v1 :V1.2-rc_3 :_x :.x :-x : :latest :é :\u{212a} :a:b :a/b";
 const ALGORITHMS: &str =
     "sha256 sha256 sha256 sha384 sha512 SHA256 md5 foo+bar foo.Bar_b-c 9a a..b  sha256+b64 é";
+
+/// The row of an error about a name that begins as upstream's, and then says what is wrong.
+pub(super) fn error_says_more(ours: &Value, upstream: &Value) -> Option<&'static str> {
+    let (ours, upstream) = (ours.get("error")?.as_str()?, upstream.get("error")?.as_str()?);
+    let more = ours.strip_prefix(upstream)?;
+    let said = upstream.ends_with("invalid reference format") && more.starts_with(": ");
+    said.then_some("image-error-says-more")
+}
+
+/// Names of images, odd ones above all.
+pub(super) fn names() -> impl Strategy<Value = String> {
+    prop_oneof![10 => usual(), 20 => with_slips(name().boxed()), 1 => soup()]
+}
 
 /// Names without anything odd in them, mostly.
 fn usual() -> impl Strategy<Value = String> {
