@@ -20,17 +20,9 @@ mod node;
 
 use std::{fs, os::unix::fs::symlink};
 
-use docker_registry::{PASSWORD, Registry, USER};
+use docker_registry::{PASSWORD, Registry, USER, is_wanted};
 use node::Node;
 use serde_json::json;
-
-fn is_wanted() -> bool {
-    let wanted = std::env::var_os("KEYFOB_E2E").is_some();
-    if !wanted {
-        println!("KEYFOB_E2E is not set: NO real registry was asked");
-    }
-    wanted
-}
 
 /// Whether a client that has only this configuration gets the image.
 fn serves(registry: &Registry, name: &str, config: &str) -> bool {

@@ -99,17 +99,22 @@ impl PullRecords {
         }
     }
 
-    /// A pull of `redis` may take the tag from the image of a pull of `docker.io/library/redis`, as if they shared an intent.
+    /// A pull of `redis` may take the tag from the image of a pull of `docker.io/library/redis`, as if they shared an intent. One
+    /// whose image was looked for in vain has none to lose.
     pub(super) fn join_other_spellings(
         &self,
         image: &str,
         _: &WriteLock,
     ) -> Result<(), RecordsError> {
         let wanted = Name::new(image);
-        let (intents, _) = self.intents();
-        let others = intents.iter().filter(|intent| *intent != image);
-        for other in others.filter(|intent| Name::new(intent).is_same(&wanted)) {
-            self.files.note_another(other)?;
+        let mut others = self.files.intents().entries;
+        others.retain(|intent| intent.value != image && Name::new(&intent.value).is_same(&wanted));
+        if !others.is_empty() {
+            let in_vain = self.in_vain();
+            others.retain(|intent| !in_vain.iter().any(|pull| pull.intent == *intent));
+        }
+        for other in others {
+            self.files.note_another(&other.value)?;
             self.files.note_another(image)?;
         }
         Ok(())

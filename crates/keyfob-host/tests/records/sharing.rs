@@ -192,6 +192,20 @@ fn of_several_that_died_images_without_a_tag_are_recorded_too() {
     assert_eq!(c.records().0.len(), 2);
 }
 
+/// However the image is spelled that never came.
+#[test]
+fn what_was_looked_for_in_vain_stands_in_nobodys_way() {
+    let node = Node::new();
+    node.die_pulling("docker.io/library/redis:7");
+    let records = node.open();
+    records.recover(records.abandoned(), &[]);
+
+    records.record_intent("redis:7").unwrap();
+    records.record_intent("redis:7").unwrap();
+
+    assert!(records.abandoned().is_empty());
+}
+
 /// One pull takes the tag from the other's image, and ends; then the other dies.
 #[test]
 fn that_there_were_several_is_remembered_when_all_but_one_have_ended() {

@@ -75,6 +75,18 @@ impl Server {
         Ok(Open { id, repository: name.clone(), upload: upload? })
     }
 
+    /// The upload that goes on, if what comes follows what has come.
+    fn resume(&self, name: &Repository, id: &str, parts: &Parts) -> Result<Open, Refusal> {
+        let open = self.uploads.take(name, id)?;
+        match follows(&open, parts) {
+            Ok(()) => Ok(open),
+            Err(refusal) => {
+                self.uploads.put(open);
+                Err(refusal)
+            }
+        }
+    }
+
     /// `PATCH`: one more piece, or all of it in a stream. What has come before a connection broke counts.
     pub(super) async fn continue_upload(
         &self,
@@ -83,11 +95,7 @@ impl Server {
         asked: &Asked<'_>,
         pieces: &mut Pieces<'_>,
     ) -> Result<Response<Body>, Refusal> {
-        let mut open = self.uploads.take(name, id)?;
-        if let Err(refusal) = follows(&open, asked.parts) {
-            self.uploads.put(open);
-            return Err(refusal);
-        }
+        let mut open = self.resume(name, id, asked.parts)?;
         match self.receive(&mut open, asked.parts, pieces).await {
             Ok(()) => self.accepted(open),
             Err(Interrupted::ByTheClient(refusal)) => {
@@ -107,11 +115,7 @@ impl Server {
         pieces: &mut Pieces<'_>,
     ) -> Result<Response<Body>, Refusal> {
         let digest = route::digest(&query(asked.parts, "digest").unwrap_or_default())?;
-        let mut open = self.uploads.take(name, id)?;
-        if let Err(refusal) = follows(&open, asked.parts) {
-            self.uploads.put(open);
-            return Err(refusal);
-        }
+        let mut open = self.resume(name, id, asked.parts)?;
         self.receive(&mut open, asked.parts, pieces).await?;
         open.upload.keep(name, digest).await?;
         created(name, digest)

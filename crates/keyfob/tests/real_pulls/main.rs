@@ -22,15 +22,7 @@ mod token_server;
 mod tokens;
 mod used;
 
-use docker_registry::{PASSWORD, USER};
-
-fn is_wanted() -> bool {
-    let wanted = std::env::var_os("KEYFOB_E2E").is_some();
-    if !wanted {
-        println!("KEYFOB_E2E is not set: NO real registry was asked");
-    }
-    wanted
-}
+use docker_registry::{PASSWORD, USER, is_wanted};
 
 fn login() -> String {
     format!("{USER}:{PASSWORD}")
