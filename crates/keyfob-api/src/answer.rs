@@ -41,13 +41,13 @@ pub struct SeenName(Option<String>);
 
 impl SeenName {
     /// `group/v1beta1`, or a version alone.
-    pub(crate) fn version(name: &str) -> Self {
+    pub fn version(name: &str) -> Self {
         let (group, version) = name.rsplit_once('/').unwrap_or(("", name));
         Self::if_plausible(name, is_group(group) && is_version(version))
     }
 
     /// `Kind`, or `Kind.group`.
-    pub(crate) fn kind(name: &str) -> Self {
+    pub fn kind(name: &str) -> Self {
         let (kind, group) = name.split_once('.').unwrap_or((name, ""));
         Self::if_plausible(name, is_kind(kind) && is_group(group))
     }

@@ -34,7 +34,7 @@ fn character(c: char, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         '\n' => f.write_str("\\n"),
         '\r' => f.write_str("\\r"),
         '\t' => f.write_str("\\t"),
-        _ if is_print(c) => f.write_char(c),
+        _ if go_is_print(c) => f.write_char(c),
         _ if c.is_ascii() => write!(f, "\\x{:02x}", u32::from(c)),
         '\0'..='\u{ffff}' => write!(f, "\\u{:04x}", u32::from(c)),
         _ => write!(f, "\\U{:08x}", u32::from(c)),
@@ -42,7 +42,7 @@ fn character(c: char, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// Go's `strconv.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space.
-fn is_print(c: char) -> bool {
+pub fn go_is_print(c: char) -> bool {
     if c.is_ascii() {
         return c == ' ' || c.is_ascii_graphic();
     }

@@ -1,16 +1,19 @@
-//! Go's URL parser, as far as `https://` in front of a pattern or an image name needs it.
+//! Go's URL parser: whole ones ([`GoUrl`]), and what `https://` in front of a pattern or an image name makes of it.
 //!
 //! The kubelet compares what this parser makes of the text, so its oddities decide what a pattern matches and its error
-//! texts are what a configuration error shows. Query, fragment and user are checked and dropped.
+//! texts are what a configuration error shows. There, query, fragment and user are checked and dropped.
 //! Upstream: `net/url.Parse` and `net.SplitHostPort` (Go 1.26, with strict colons).
 
 mod address;
 mod escape;
+mod url;
 
 use std::fmt;
 
 use memchr::{memchr, memmem, memrchr};
+use zeroize::Zeroizing;
 
+pub use self::url::{GoUrl, InvalidUrl};
 use self::{
     address::AddressError,
     escape::{Part, unescape},
@@ -45,7 +48,8 @@ impl SchemelessUrl {
         }
         let (url, _query) = cut(url, memchr(b'?', url));
         let (authority, path) = url.split_at(memchr(b'/', url).unwrap_or(url.len()));
-        Ok(Self { host: parse_authority(authority)?, path: unescape(path, Part::Other)? })
+        let Authority { host, .. } = parse_authority(authority, Colons::Strict)?;
+        Ok(Self { host, path: unescape(path, Part::Other)? })
     }
 }
 
@@ -105,32 +109,59 @@ pub(crate) enum UrlFault {
     Userinfo,
 }
 
-/// The host of `user:password@host:port`. Go looks at the host first, so its error wins.
-fn parse_authority(authority: &[u8]) -> Result<Vec<u8>, UrlFault> {
-    let at = memrchr(b'@', authority);
-    let (userinfo, host) = if at.is_some() { cut(authority, at) } else { (&[][..], authority) };
-    let host = parse_host(host)?;
+/// Whether a host may have more than the one colon before its port.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Colons {
+    /// Not in http and https.
+    Strict,
+    /// Elsewhere the last one counts.
+    Lax,
+}
+
+/// `user:password@host:port`, decoded.
+struct Authority {
+    user: Option<User>,
+    host: Vec<u8>,
+}
+
+struct User {
+    name: Vec<u8>,
+    password: Option<Zeroizing<Vec<u8>>>,
+}
+
+/// Go looks at the host first, so its error wins.
+fn parse_authority(authority: &[u8], colons: Colons) -> Result<Authority, UrlFault> {
+    let Some(at) = memrchr(b'@', authority) else {
+        return Ok(Authority { user: None, host: parse_host(authority, colons)? });
+    };
+    let (userinfo, host) = cut(authority, Some(at));
+    let host = parse_host(host, colons)?;
     if !userinfo.iter().copied().all(userinfo_allows) {
         return Err(UrlFault::Userinfo);
     }
     // User and password are decoded apart, so that an escape cannot reach over the colon between them.
-    let (user, password) = cut(userinfo, memchr(b':', userinfo));
-    unescape(user, Part::Other)?;
-    unescape(password, Part::Other)?;
-    Ok(host)
+    let colon = memchr(b':', userinfo);
+    let (name, password) = cut(userinfo, colon);
+    let name = unescape(name, Part::Other)?;
+    let password = Zeroizing::new(unescape(password, Part::Other)?);
+    Ok(Authority { user: Some(User { name, password: colon.map(|_| password) }), host })
 }
 
 fn userinfo_allows(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte)
 }
 
-fn parse_host(host: &[u8]) -> Result<Vec<u8>, UrlFault> {
+fn parse_host(host: &[u8], colons: Colons) -> Result<Vec<u8>, UrlFault> {
     match memrchr(b'[', host) {
         Some(0) => return parse_ip_literal(host),
         Some(_) => return Err(UrlFault::IpLiteral),
         None => {}
     }
-    if let Some(colon) = memchr(b':', host) {
+    let colon = match colons {
+        Colons::Strict => memchr(b':', host),
+        Colons::Lax => memrchr(b':', host),
+    };
+    if let Some(colon) = colon {
         check_port(host.split_at(colon).1)?;
     }
     unescape(host, Part::Host)

@@ -7,12 +7,14 @@
 //! - The kubelet and its plugins: [`CredentialProviderRequest`], [`CredentialProviderResponse`].
 //! - A kubeconfig's plugins: [`ExecCredentialSpec`], [`ExecCredentialStatus`].
 //! - The first KEP's dialect: [`RegistryCredentialPluginRequest`], [`RegistryCredentialPluginResponse`].
-//! - What a token says of itself: [`Claims`].
+//! - What a token says of itself: [`Claims`]; what a certificate does: [`Certificate`], on [`der`].
 //! - What they all stand on: [`Secret`], and [`document`], one tree for JSON and YAML.
 
 mod answer;
 mod buffer;
+mod certificate;
 mod claims;
+pub mod der;
 pub mod document;
 mod duration;
 mod encode;
@@ -29,6 +31,7 @@ mod secret;
 mod timestamp;
 
 pub use answer::{InvalidField, SeenName};
+pub use certificate::{Certificate, MalformedCertificate};
 pub use claims::{ClaimedObject, Claims, KubernetesClaims};
 pub use duration::{DurationError, GoDuration};
 pub use encode::JsonWriter;
@@ -40,8 +43,8 @@ pub use exec::{
 pub use first_kep::{
     FirstKepError, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
 };
-pub use go_quote::Quoted;
-pub use go_url::go_url_path;
+pub use go_quote::{Quoted, go_is_print};
+pub use go_url::{GoUrl, InvalidUrl, go_url_path};
 pub use image::{ImageError, ImageFault, ImageRef};
 pub use pattern::{
     InvalidKey, LabelPattern, MatchPattern, MatchTarget, Mismatch, NeverMatches, PatternError,

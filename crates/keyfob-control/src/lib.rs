@@ -6,7 +6,6 @@
 //! - [`webhook`]: the rule as a validating admission webhook.
 //! - [`embedded`]: a small API server that enforces it, for trying and testing.
 
-mod der;
 pub mod embedded;
 pub mod facts;
 pub mod grant;

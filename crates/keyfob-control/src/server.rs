@@ -6,7 +6,6 @@
 mod certificates;
 mod impatient;
 mod tls;
-mod validity;
 
 use std::{sync::Arc, time::Duration};
 

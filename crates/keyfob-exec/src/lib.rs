@@ -41,11 +41,11 @@ mod terminal;
 mod trust;
 
 pub use bounded_file::read_bounded;
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, SystemClock, TICK};
 pub use environment::{Environment, SystemEnvironment, overlay};
 pub use invocation::{Invocation, Limits, Stderr, Stdin, Stdout, Watch};
 pub use outcome::{Finished, RunError, Status, StderrTail};
-pub use program::{LookupError, NotRunnable, Program};
+pub use program::{LookupError, NotRunnable, Program, may_execute};
 pub use redact::{REDACTED, Redactor, speaks_of_a_secret};
 pub use runner::{ProcessRunner, Runner, Running};
 pub use shortened::shortened;

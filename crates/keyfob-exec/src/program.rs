@@ -71,6 +71,12 @@ impl Program {
         Ok(Self { name: path.clone().into_os_string(), path })
     }
 
+    /// The same file under another name ([`name`](Self::name)).
+    #[must_use]
+    pub fn called(self, name: impl Into<OsString>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -98,8 +104,12 @@ fn runnable(path: &Path) -> Result<(), NotRunnable> {
     if !kind.is_file() {
         return Err(NotRunnable::NotAFile);
     }
-    rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
-        .map_err(|error| NotRunnable::from_io(&error.into()))
+    may_execute(path).map_err(|error| NotRunnable::from_io(&error))
+}
+
+/// Whether the system lets us execute what lies there, now. A directory that may be entered counts.
+pub fn may_execute(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
 /// Why a file cannot be run.

@@ -5,7 +5,8 @@
 //! Differs: `decoding stdout: …` never quotes the output.
 //! Differs: an answer that names no version (or `__internal`) is refused for that; upstream first checks the types of
 //! fields with Go's names in it.
-//! Differs: a certificate and its key are handed over as they are: whoever connects with them reads them.
+//!
+//! A certificate and its key are handed over as they are: there is no cryptography here. `keyfob_client::Identity` reads them.
 
 use thiserror::Error;
 

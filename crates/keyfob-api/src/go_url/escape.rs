@@ -1,4 +1,4 @@
-//! Percent-decoding, with what each part of a URL may hold.
+//! Percent-decoding and -encoding, with what each part of a URL may hold.
 
 use super::UrlFault;
 
@@ -60,4 +60,44 @@ fn escaped_byte(digits: &[u8]) -> Option<(u8, &[u8])> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let value = u8::try_from(digit(high)? << 4 | digit(low)?).ok()?;
     Some((value, rest))
+}
+
+/// The part of a URL that a text is written into.
+#[derive(Clone, Copy)]
+pub(super) enum Into {
+    User,
+    Host,
+    Path,
+    Fragment,
+}
+
+/// Encodes a text for its part.
+pub(super) fn escape(text: &[u8], into: Into) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text {
+        if into.takes(*byte) {
+            out.push(char::from(*byte));
+        } else {
+            out.extend([format!("%{byte:02X}")]);
+        }
+    }
+    out
+}
+
+/// The text as it was written if that is an encoding, and otherwise a proper one of what it means.
+pub(super) fn escape_again(written: &str, decoded: &[u8], into: Into) -> String {
+    let stands = |byte| into.takes(byte) || b"!$&'()*+,;=:@[]%".contains(&byte);
+    if written.bytes().all(stands) { written.to_owned() } else { escape(decoded, into) }
+}
+
+impl Into {
+    fn takes(self, byte: u8) -> bool {
+        let reserved: &[u8] = match self {
+            Self::User => b"$&+,;=",
+            Self::Host => return host_allows(byte),
+            Self::Path => b"$&+,/:;=@",
+            Self::Fragment => b"!$&()*+,/:;=?@",
+        };
+        byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || reserved.contains(&byte)
+    }
 }

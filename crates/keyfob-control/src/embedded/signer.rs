@@ -9,14 +9,15 @@ use aws_lc_rs::{
     signature::{KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, UnparsedPublicKey},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use keyfob_api::Secret;
+use keyfob_api::{
+    Secret,
+    der::{Der, INTEGER, SEQUENCE},
+};
 use rustls::pki_types::{PrivateKeyDer, pem::PemObject as _};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-
-use crate::der::{Der, INTEGER, SEQUENCE};
 
 /// Signs, and knows its own signature.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use keyfob_api::Secret;
+use keyfob_api::{Certificate, Secret};
 use keyfob_exec::{Clock, read_bounded};
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -26,8 +26,6 @@ use rustls::{
 };
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-
-use crate::server::validity::not_after;
 
 /// Nobody's certificates are larger.
 const LARGEST: u64 = 1 << 20;
@@ -200,8 +198,9 @@ impl Contents {
         let chain: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(self.certificate.expose()).collect();
         let chain = chain.map_err(|_| no_certificate())?;
+        let leaf = chain.first().and_then(|leaf| Certificate::parse(leaf).ok());
         let not_after =
-            chain.first().and_then(|leaf| not_after(leaf)).ok_or_else(no_certificate)?;
+            leaf.and_then(|leaf| leaf.not_after.to_system_time()).ok_or_else(no_certificate)?;
         let key = PrivateKeyDer::from_pem_slice(self.key.expose())
             .map_err(|_| CertificateError::NoKey(files.key.clone()))?;
         let key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(

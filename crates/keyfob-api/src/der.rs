@@ -1,21 +1,30 @@
 //! Just enough of DER to walk to a field; what certificates and keys mean is left to those who verify them.
 
-pub(crate) const INTEGER: u8 = 0x02;
-pub(crate) const SEQUENCE: u8 = 0x30;
+/// `INTEGER`
+pub const INTEGER: u8 = 0x02;
+/// `SEQUENCE`
+pub const SEQUENCE: u8 = 0x30;
 
 /// Values one behind the other.
 #[derive(Clone, Copy)]
-pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
+#[expect(missing_debug_implementations, reason = "it may be a key")]
+pub struct Der<'a>(pub &'a [u8]);
 
 impl<'a> Der<'a> {
     /// The first value if it has this tag, and what is behind it.
-    pub(crate) fn take(self, tag: u8) -> Option<(Self, Self)> {
+    pub fn take(self, tag: u8) -> Option<(Self, Self)> {
         let (rest, (found, value)) = self.any()?;
         (found == tag).then_some((rest, Self(value)))
     }
 
+    /// The same, with tag and length still before the value.
+    pub fn take_whole(self, tag: u8) -> Option<(Self, &'a [u8])> {
+        let (rest, _) = self.take(tag)?;
+        Some((rest, self.0.get(..self.0.len() - rest.0.len())?))
+    }
+
     /// The first value with its tag, and what is behind it.
-    pub(crate) fn any(self) -> Option<(Self, (u8, &'a [u8]))> {
+    pub fn any(self) -> Option<(Self, (u8, &'a [u8]))> {
         let (tag, rest) = self.0.split_first()?;
         let (length, rest) = length(rest)?;
         let (value, rest) = rest.split_at_checked(length)?;
