@@ -8,7 +8,6 @@
 
 mod deciding;
 mod files;
-mod kills;
 mod model;
 mod pruning;
 mod sharing;

@@ -2,8 +2,20 @@
 //!
 //! The children are this program itself. They pull images "into" a file that says which names mean which images, as a runtime
 //! would know it, and tell each step, so that the parent can kill them after any of them, or a little later.
+//!
+//! A program of its own: a child that is being started has, for a moment, whatever its parent has open, and the locks that tests
+//! in other threads have just let go of.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so do its helpers"
+)]
 
 mod child;
+#[expect(dead_code, reason = "the tests of records use more of it")]
+#[path = "../records/support.rs"]
+mod support;
 mod world;
 
 use std::{
@@ -125,7 +137,7 @@ impl Puller {
         #[expect(clippy::disallowed_methods, reason = "a test starts itself")]
         let mut command = Command::new(std::env::current_exe().unwrap());
         let mut process = command
-            .args(["--exact", "kills::child::pulls_until_it_is_killed", "--ignored", "--nocapture"])
+            .args(["--exact", "child::pulls_until_it_is_killed", "--ignored", "--nocapture"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

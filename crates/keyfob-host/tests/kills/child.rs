@@ -5,8 +5,8 @@ use std::{io, path::Path, time::Duration};
 use fastrand::Rng;
 use keyfob_host::{PullRecords, RecordsError, RecordsOptions};
 
-use super::world::{NAMES, World, resolve};
 use crate::support::{by_secret, must_pull, with_secret};
+use crate::world::{NAMES, World, resolve};
 
 /// Not a test: without instructions it ends at once.
 #[test]
