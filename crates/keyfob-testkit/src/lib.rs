@@ -2,7 +2,7 @@
 //!
 //! - [`ManualClock`], [`MapEnvironment`], [`FakeRunner`]: the world, by hand.
 //! - [`Script`] and [`scripted_plugin`]: a real process that does what it is told, however bad.
-//! - `Internet`: every other host, with certificates.
+//! - `Internet`: every other host, with certificates; `TlsServer`: one that asks its clients for theirs.
 //! - [`LogCapture`] and [`LeakCheck`]: every harness ends by showing that no secret of the case got out.
 
 #[cfg(feature = "internet")]
@@ -16,6 +16,8 @@ mod logs;
 mod plugin;
 mod runner;
 mod script;
+#[cfg(feature = "tls-server")]
+mod tls_server;
 
 pub use clock::ManualClock;
 pub use environment::MapEnvironment;
@@ -26,6 +28,8 @@ pub use logs::LogCapture;
 pub use plugin::{example, scripted_plugin};
 pub use runner::FakeRunner;
 pub use script::{Script, Step, Witness};
+#[cfg(feature = "tls-server")]
+pub use tls_server::{ClientCertificates, Reply, TlsServer, Trusts, Visit, self_signed};
 
 /// The README's programs are compiled, and run where they can be.
 #[cfg(doctest)]

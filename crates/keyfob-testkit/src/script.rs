@@ -61,6 +61,8 @@ pub enum Step {
     TakeTurns(PathBuf, Vec<Script>),
     /// Reads stdin to its end and follows the script of the first text that stands in it; if none does, this one goes on.
     Heed(Vec<(String, Script)>),
+    /// The same with what stands in a variable.
+    HeedVariable(String, Vec<(String, Script)>),
 }
 
 /// What a scripted plugin saw of itself.

@@ -125,3 +125,23 @@ fn a_script_may_give_the_requests_token_back_even_after_its_turn_came() {
     assert_eq!(printed, ["{\"a\":\"<a\\\"b>\"}\n", "{\"a\":\"<>\"}\n"]);
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_variable_may_be_heeded_as_stdin_is() {
+    let script = Script::new([
+        Step::HeedVariable(
+            "MOOD".into(),
+            vec![("good".into(), Script::new([Step::Print("hello".into())]))],
+        ),
+        Step::Exit(3),
+    ]);
+    for (mood, code, stdout) in [("a good one", 0, &b"hello"[..]), ("bad", 3, b"")] {
+        #[expect(clippy::disallowed_methods, reason = "tests the program itself, not the runner")]
+        let ran = std::process::Command::new(scripted_plugin())
+            .arg(script.to_arg())
+            .env("MOOD", mood)
+            .output()
+            .unwrap();
+        assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(code), stdout));
+    }
+}

@@ -84,14 +84,27 @@ fn take(step: Step, read: &mut String) -> Result<Option<ExitCode>, Box<dyn Error
         Step::TakeTurns(path, scripts) => return take_turns(path, scripts, read),
         Step::Heed(scripts) => {
             let request = read_stdin(read)?;
-            let heard = scripts.into_iter().find(|(text, _)| request.contains(text));
-            if let Some((_, script)) = heard {
-                return Ok(Some(follow(script, read)?.unwrap_or(ExitCode::SUCCESS)));
-            }
+            return heed(&request, scripts, read);
+        }
+        Step::HeedVariable(name, scripts) => {
+            let request = std::env::var(name).unwrap_or_default();
+            return heed(&request, scripts, read);
         }
         unknown => return Err(format!("unknown step {unknown:?}").into()),
     }
     Ok(None)
+}
+
+/// Follows the script of the first text that stands in a request.
+fn heed(
+    request: &str,
+    scripts: Vec<(String, Script)>,
+    read: &mut String,
+) -> Result<Option<ExitCode>, Box<dyn Error>> {
+    match scripts.into_iter().find(|(text, _)| request.contains(text)) {
+        Some((_, script)) => Ok(Some(follow(script, read)?.unwrap_or(ExitCode::SUCCESS))),
+        None => Ok(None),
+    }
 }
 
 fn take_turns(
