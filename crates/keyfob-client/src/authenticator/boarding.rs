@@ -1,0 +1,123 @@
+//! How somebody who needs a credential gets one.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::SystemTime,
+};
+
+use keyfob_api::ExecResponse;
+use tokio::runtime::Handle;
+
+use super::{
+    AuthError, Authenticator, Outcome,
+    flight::{Arrival, Pilot, wait},
+    patience::Patience,
+    plugin::Interactivity,
+};
+use crate::Credential;
+
+/// How often a run may be lost with its runtime before a caller gives up.
+const MOST_LOST: usize = 8;
+
+/// Why a credential is wanted.
+#[derive(Clone, Debug)]
+pub(super) enum Cause {
+    /// There is none that is good.
+    Missing,
+    /// The server refused this generation.
+    Refused(u64, Option<ExecResponse>),
+    /// The current one ends soon.
+    Ahead,
+}
+
+/// Where somebody gets a credential.
+enum Place {
+    Here(Arc<Credential>),
+    Aboard(Arrival),
+}
+
+impl Authenticator {
+    /// Whatever it takes.
+    pub(super) async fn obtain(&self, cause: Cause) -> Outcome {
+        for _ in 0..MOST_LOST {
+            match self.board(&cause)? {
+                Place::Here(credential) => return Ok(credential),
+                Place::Aboard(arrival) => {
+                    if let Some(outcome) = wait(arrival).await {
+                        return outcome;
+                    }
+                }
+            }
+        }
+        Err(AuthError::Abandoned)
+    }
+
+    /// A credential that has come in the meantime, a place on the run under way, or on a new one.
+    fn board(&self, cause: &Cause) -> Result<Place, AuthError> {
+        let inner = &self.inner;
+        let mut desk = inner.desk();
+        if let Some(credential) = self.serving(cause) {
+            return Ok(Place::Here(credential));
+        }
+        if let Some(arrival) = &desk.flight {
+            return Ok(Place::Aboard(arrival.clone()));
+        }
+        let interactivity =
+            inner.plugin.interactivity(&*inner.world.terminal).map_err(AuthError::Interactive)?;
+        self.may_run(cause, interactivity, &mut desk.patience)
+            .inspect_err(|error| inner.metrics.withheld(error))?;
+        let runtime = Handle::try_current().map_err(|_| AuthError::NoRuntime)?;
+        let (pilot, arrival) = Pilot::new(Arc::clone(inner));
+        desk.flight = Some(arrival.clone());
+        if let Cause::Refused(..) = cause {
+            inner.metrics.refused();
+        }
+        // A runtime that is being shut down drops the run, and with it the pilot, at once.
+        drop(desk);
+        runtime.spawn(Arc::clone(inner).run(pilot, cause.clone(), interactivity));
+        Ok(Place::Aboard(arrival))
+    }
+
+    /// The current credential, if it is what is wanted.
+    fn serving(&self, cause: &Cause) -> Option<Arc<Credential>> {
+        let current = self.current()?;
+        let now = self.inner.world.clock.now();
+        let serves = match cause {
+            Cause::Missing => true,
+            Cause::Refused(generation, _) => current.generation() != *generation,
+            Cause::Ahead => false,
+        };
+        (serves && current.is_usable(now)).then_some(current)
+    }
+
+    fn may_run(
+        &self,
+        cause: &Cause,
+        interactivity: Interactivity,
+        patience: &mut Patience,
+    ) -> Result<(), AuthError> {
+        let (now, behaviour) = (self.inner.world.clock.now(), &self.inner.behaviour);
+        // One that was replaced already, and whose successor has ended, is no refusal any more.
+        let current = self.inner.generation.load(Ordering::Acquire);
+        if let Cause::Refused(generation, _) = cause
+            && *generation == current
+        {
+            let accepted = self.inner.accepted.load(Ordering::Relaxed);
+            patience.refused(current, accepted, now, behaviour)?;
+        }
+        patience.allows(interactivity, now, behaviour)
+    }
+
+    /// Starts a run that nobody waits for, if it needs nobody.
+    pub(super) fn refresh_ahead(&self, now: SystemTime) {
+        let inner = &self.inner;
+        let quiet = inner.plugin.interactivity(&*inner.world.terminal) == Ok(Interactivity::Quiet);
+        if !inner.refresh_from.take() || !quiet {
+            return;
+        }
+        if let Err(AuthError::NoRuntime) = self.board(&Cause::Ahead) {
+            // Perhaps the next caller has one.
+            inner.refresh_from.set(Some(now));
+        }
+    }
+}

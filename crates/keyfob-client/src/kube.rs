@@ -1,0 +1,209 @@
+//! From a kubeconfig, or a `kube::Config`, to a `kube::Client` whose plugin is run by an [`Authenticator`].
+//!
+//! Everything that `kube` does with a configuration still holds: addresses, roots, proxies, time limits, retries, headers,
+//! impersonation, upgrades. What differs is who runs the plugin, when, and what a 401 or a new certificate does.
+//!
+//! Differs: a user's own token that cannot stand in a header is refused at once (upstream: with each request).
+
+mod connections;
+mod convert;
+mod proxies;
+mod token_file;
+mod transport;
+mod transports;
+
+use std::{path::Path, sync::Arc};
+
+use keyfob_api::Secret;
+use keyfob_exec::{Environment, SystemEnvironment};
+use kube::{
+    Client, Config,
+    client::{ConfigExt as _, retry::RetryPolicy},
+};
+use secrecy::ExposeSecret as _;
+use thiserror::Error;
+use tower::{ServiceBuilder, retry::RetryLayer, util::MapRequestLayer};
+
+use self::{
+    token_file::TokenFile,
+    transport::Dialer,
+    transports::{Key, Transport, Transports},
+};
+use crate::{
+    Authenticator, Authenticators, ClientConfig, ExecLayer, Identity, IdentityError,
+    UnusableConfig, UnusableExec, UnusableToken, credential::authorization,
+};
+
+/// Makes clients that share what they can: authenticators, and connections to the same servers as the same user. A clone
+/// shares them too.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    authenticators: Authenticators,
+    environment: Arc<dyn Environment>,
+    transports: Transports,
+}
+
+impl Clients {
+    /// Clients of this process: the real clock, environment, terminal and processes.
+    pub fn system() -> Self {
+        Self::new(Authenticators::system(), Arc::new(SystemEnvironment))
+    }
+
+    /// Clients with given authenticators; proxies are found in the environment.
+    pub fn new(authenticators: Authenticators, environment: Arc<dyn Environment>) -> Self {
+        Self { authenticators, environment, transports: Transports::default() }
+    }
+
+    /// A client for a context of a kubeconfig. Nothing is run and nobody is asked yet.
+    pub fn connect(&self, config: &ClientConfig) -> Result<Client, ClientError> {
+        self.connect_with(config, |_| ())
+    }
+
+    /// The same, with a last word on what no kubeconfig says: time limits, retries, headers.
+    pub fn connect_with(
+        &self,
+        config: &ClientConfig,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Result<Client, ClientError> {
+        let authenticator = self.authenticator(config)?;
+        let identity = config.user.identity()?.map(Arc::new);
+        let mut kube = convert::kube_config(config, &*self.environment)?;
+        adjust(&mut kube);
+        let token_file = config.user.token_file.as_deref();
+        let token_file =
+            token_file.map(|path| self.token_file(path, config.user.token.as_ref())).transpose()?;
+        self.client(&kube, authenticator, identity.as_ref(), token_file)
+    }
+
+    /// Who gets the user's credential, if that comes from a plugin: the one that clients of this configuration share.
+    pub fn authenticator(
+        &self,
+        config: &ClientConfig,
+    ) -> Result<Option<Authenticator>, ClientError> {
+        let cluster = config.exec_cluster()?;
+        let authenticator = match config.plugin()? {
+            Some(exec) => Some(self.authenticators.get(exec, cluster.as_ref())?),
+            None => None,
+        };
+        Ok(authenticator.filter(|_| !config.user.has_any()))
+    }
+
+    /// A client for a configuration of `kube`; its plugin, if it has one, is taken over from `kube`.
+    ///
+    /// A plugin is only run for an `https` server, and not beside a token, a user name or a certificate.
+    pub fn connect_kube(&self, mut config: Config) -> Result<Client, ClientError> {
+        let is_https = config.cluster_url.scheme_str() == Some("https");
+        let authenticator = match config.auth_info.exec.take() {
+            Some(exec) if is_https => {
+                let (exec, cluster) = convert::exec_config(exec)?;
+                Some(self.authenticators.get(&exec, cluster.as_ref())?)
+            }
+            _ => None,
+        };
+        let identity = convert::take_identity(&mut config.auth_info)?.map(Arc::new);
+        let token_file = config.auth_info.token_file.take();
+        let user = &config.auth_info;
+        // For `kube` the token itself comes first.
+        let token_file = token_file.filter(|_| user.token.is_none());
+        let token_file = token_file.map(|path| self.token_file(path.as_ref(), None)).transpose()?;
+        let has_own = identity.is_some()
+            || user.token.is_some()
+            || token_file.is_some()
+            || user.username.as_ref().is_some_and(|name| !name.is_empty());
+        self.client(&config, authenticator.filter(|_| !has_own), identity.as_ref(), token_file)
+    }
+
+    fn token_file(
+        &self,
+        path: &Path,
+        other: Option<&Secret<String>>,
+    ) -> Result<TokenFile, ClientError> {
+        TokenFile::open(path, other, Arc::clone(&self.authenticators.world().clock))
+    }
+
+    fn client(
+        &self,
+        config: &Config,
+        authenticator: Option<Authenticator>,
+        identity: Option<&Arc<Identity>>,
+        token_file: Option<TokenFile>,
+    ) -> Result<Client, ClientError> {
+        let transport = self.transport(config, authenticator.clone(), identity)?;
+        if let Some(token) = &config.auth_info.token {
+            // `kube` would panic.
+            authorization(&token.expose_secret().into())?;
+        }
+        let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(retry)
+            .option_layer(authenticator.map(ExecLayer::new))
+            .option_layer(
+                token_file.map(|file| MapRequestLayer::new(move |request| file.authorize(request))),
+            )
+            .option_layer(config.auth_layer().map_err(ClientError::kube)?)
+            .layer(config.extra_headers_layer().map_err(ClientError::kube)?)
+            .service(transport);
+        Ok(Client::new(service, config.default_namespace.clone()))
+    }
+
+    fn transport(
+        &self,
+        config: &Config,
+        authenticator: Option<Authenticator>,
+        identity: Option<&Arc<Identity>>,
+    ) -> Result<Transport, ClientError> {
+        // The one TLS stack of this process; it fails only if somebody chose one before.
+        rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
+        let key = Key::new(config, authenticator.as_ref(), identity);
+        self.transports.get_or_open(key, || {
+            let tls = config.rustls_client_config().map_err(ClientError::kube)?;
+            let dialer = Dialer::new(config, tls)?;
+            Ok(match authenticator {
+                Some(authenticator) => dialer.rotating(authenticator),
+                None => dialer.fixed(identity),
+            })
+        })
+    }
+}
+
+/// Why there is no client.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The configuration contradicts itself, or what it names cannot be read.
+    #[error(transparent)]
+    Config(#[from] UnusableConfig),
+    /// The user's plugin cannot be used as it is configured.
+    #[error(transparent)]
+    Exec(#[from] UnusableExec),
+    /// The user's own certificate or key is none.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The user's own token cannot be sent.
+    #[error(transparent)]
+    Token(#[from] UnusableToken),
+    /// The server's address is none.
+    #[error("the server's address is no http or https URL: {0}")]
+    Server(String),
+    /// The name to check the server's certificate against is none.
+    #[error("tls-server-name is neither a DNS name nor an IP address")]
+    ServerName,
+    /// A certificate or key of the user is not in base64, or its file cannot be read.
+    #[error("{0}")]
+    User(String),
+    /// The proxy's address is none; it may hold a password, so it is not shown.
+    #[error(
+        "the proxy's address is no http, https or socks5 URL (proxy-url of the kubeconfig, or HTTPS_PROXY)"
+    )]
+    Proxy,
+    /// `kube` refuses the rest of the configuration.
+    #[error("kube refuses the configuration: {0}")]
+    Kube(Box<kube::Error>),
+}
+
+impl ClientError {
+    fn kube(error: kube::Error) -> Self {
+        Self::Kube(Box::new(error))
+    }
+}

@@ -1,0 +1,156 @@
+//! Between our configuration and that of `kube`.
+
+use std::fs;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use http::Uri;
+use keyfob_api::{ClientIdentity, ExecCluster, RawJson, Secret};
+use keyfob_exec::Environment;
+use kube::{
+    Config,
+    config::{AuthInfo, ExecAuthCluster, ExecInteractiveMode},
+};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use secrecy::ExposeSecret as _;
+
+use super::{ClientError, proxies::proxy_for};
+use crate::{ClientConfig, ExecConfig, Identity, InteractiveMode, PluginPolicy};
+
+/// The configuration of `kube` without what we do ourselves: the plugin, the certificate and the file of a token.
+pub(super) fn kube_config(
+    config: &ClientConfig,
+    environment: &dyn Environment,
+) -> Result<Config, ClientError> {
+    let server = server(config)?;
+    let mut kube = Config::new(server);
+    kube.default_namespace.clone_from(&config.namespace);
+    kube.accept_invalid_certs = config.tls.insecure;
+    kube.disable_compression = config.disable_compression;
+    kube.tls_server_name = Some(config.tls.server_name.clone()).filter(|name| !name.is_empty());
+    if let Some(roots) = config.certificate_authorities()? {
+        let roots = CertificateDer::pem_slice_iter(&roots).filter_map(Result::ok);
+        kube.root_cert = Some(roots.map(|root| root.to_vec()).collect());
+        kube.root_cert_file = config.tls.ca_file.clone().filter(|_| config.tls.ca_data.is_empty());
+    }
+    kube.proxy_url = match &config.proxy_url {
+        Some(proxy) => Some(proxy.expose().parse().map_err(|_| ClientError::Proxy)?),
+        None => proxy_for(&kube.cluster_url, environment),
+    };
+    kube.auth_info = auth_info(config);
+    Ok(kube)
+}
+
+/// An address without a scheme is `https` if something says so. As upstream a user in it is sent to nobody.
+fn server(config: &ClientConfig) -> Result<Uri, ClientError> {
+    let text = &config.server;
+    let complete = if text.contains("://") {
+        text.clone()
+    } else {
+        let tls = &config.tls;
+        let is_tls = tls.insecure || !tls.ca_data.is_empty() || tls.ca_file.is_some();
+        format!("{}://{text}", if is_tls { "https" } else { "http" })
+    };
+    let (scheme, rest) = complete.split_once("://").unwrap_or_default();
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let shown = || ClientError::Server(format!("{scheme}://{host}{path}"));
+    let uri = format!("{}://{host}{path}", scheme.to_lowercase()).parse::<Uri>();
+    let uri = uri.map_err(|_| shown())?;
+    if matches!(uri.scheme_str(), Some("http" | "https")) { Ok(uri) } else { Err(shown()) }
+}
+
+fn auth_info(config: &ClientConfig) -> AuthInfo {
+    let user = &config.user;
+    let named = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let impersonate = &config.impersonate;
+    let mut info = AuthInfo::default();
+    let token = user.token.as_ref().filter(|_| user.token_file.is_none());
+    info.token = token.map(|token| token.expose().clone().into());
+    info.username = named(&user.username);
+    info.password = info.username.as_ref().map(|_| user.password.expose().clone().into());
+    info.impersonate = named(&impersonate.user);
+    info.impersonate_uid = named(&impersonate.uid);
+    info.impersonate_groups = Some(impersonate.groups.clone()).filter(|groups| !groups.is_empty());
+    let extra = impersonate.extra.iter().cloned().collect();
+    info.impersonate_user_extra = Some(extra).filter(|_| !impersonate.extra.is_empty());
+    info
+}
+
+/// The plugin of a `kube::Config`, and the cluster it is told about.
+pub(super) fn exec_config(
+    exec: kube::config::ExecConfig,
+) -> Result<(ExecConfig, Option<ExecCluster>), ClientError> {
+    if exec.drop_env.is_some_and(|names| !names.is_empty()) {
+        return Err(ClientError::User("drop_env of a kube::Config is not supported".to_owned()));
+    }
+    let cluster = exec.cluster.map(exec_cluster);
+    let variable = |entry: &std::collections::HashMap<String, String>| {
+        let part = |name: &str| entry.get(name).cloned().unwrap_or_default();
+        (part("name"), part("value"))
+    };
+    let api_version = exec.api_version.unwrap_or_default();
+    let interactive_mode = match exec.interactive_mode {
+        Some(ExecInteractiveMode::Never) => InteractiveMode::Never,
+        Some(ExecInteractiveMode::IfAvailable) => InteractiveMode::IfAvailable,
+        Some(ExecInteractiveMode::Always) => InteractiveMode::Always,
+        // What a kubeconfig of ours would be read as.
+        None => InteractiveMode::default_for(&api_version),
+    };
+    let config = ExecConfig {
+        command: exec.command.unwrap_or_default(),
+        args: exec.args.unwrap_or_default(),
+        env: exec.env.unwrap_or_default().iter().map(variable).collect(),
+        api_version,
+        install_hint: crate::printable_hint(&exec.install_hint.unwrap_or_default()),
+        provide_cluster_info: exec.provide_cluster_info,
+        interactive_mode,
+        config: cluster.as_ref().and_then(|cluster| cluster.config.clone()),
+        stdin_unavailable: None,
+        policy: PluginPolicy::default(),
+    };
+    Ok((config, cluster))
+}
+
+fn exec_cluster(cluster: ExecAuthCluster) -> ExecCluster {
+    let config = cluster.config.and_then(|config| RawJson::parse(&config.to_string()).ok());
+    ExecCluster {
+        server: cluster.server.unwrap_or_default(),
+        tls_server_name: cluster.tls_server_name.unwrap_or_default(),
+        insecure_skip_tls_verify: cluster.insecure_skip_tls_verify.unwrap_or_default(),
+        certificate_authority_data: cluster.certificate_authority_data.unwrap_or_default(),
+        proxy_url: Secret::new(cluster.proxy_url.unwrap_or_default()),
+        disable_compression: false,
+        config,
+    }
+}
+
+/// The user's own certificate, which is presented by us.
+pub(super) fn take_identity(user: &mut AuthInfo) -> Result<Option<Identity>, ClientError> {
+    let certificate = part(
+        "client-certificate",
+        user.client_certificate_data.take(),
+        user.client_certificate.take(),
+    )?;
+    let key = user.client_key_data.take().map(|key| key.expose_secret().to_owned());
+    let key = part("client-key", key, user.client_key.take())?;
+    let (Some(certificate_pem), Some(key_pem)) = (certificate, key) else { return Ok(None) };
+    Ok(Some(Identity::parse(ClientIdentity { certificate_pem, key_pem })?))
+}
+
+fn part(
+    name: &str,
+    data: Option<String>,
+    file: Option<String>,
+) -> Result<Option<Secret<String>>, ClientError> {
+    let bytes = match (data.filter(|data| !data.is_empty()), file.filter(|file| !file.is_empty())) {
+        (Some(data), _) => BASE64_STANDARD
+            .decode(data)
+            .map_err(|_| ClientError::User(format!("{name}-data is not in base64")))?,
+        (None, Some(file)) => fs::read(&file)
+            .map_err(|error| ClientError::User(format!("cannot read {name} {file}: {error}")))?,
+        (None, None) => return Ok(None),
+    };
+    let text = String::from_utf8(bytes);
+    text.map(|text| Some(Secret::new(text)))
+        .map_err(|_| ClientError::User(format!("{name} is not in PEM")))
+}

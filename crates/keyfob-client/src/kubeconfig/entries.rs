@@ -1,0 +1,106 @@
+//! Clusters, users and contexts.
+
+use std::{fmt, path::PathBuf};
+
+use keyfob_api::Secret;
+
+use super::Extensions;
+use crate::{ExecConfig, Impersonation, client_config::shown_url};
+
+/// A `cluster`. `Debug` hides what may hold a password.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// The file that it comes from.
+    pub origin: Option<PathBuf>,
+    /// `server`
+    pub server: String,
+    /// `tls-server-name`
+    pub tls_server_name: String,
+    /// `insecure-skip-tls-verify`
+    pub insecure_skip_tls_verify: bool,
+    /// `certificate-authority`: a file.
+    pub certificate_authority: String,
+    /// `certificate-authority-data`
+    pub certificate_authority_data: Vec<u8>,
+    /// `proxy-url`
+    pub proxy_url: Secret<String>,
+    /// `disable-compression`
+    pub disable_compression: bool,
+    /// `extensions`
+    pub extensions: Extensions,
+}
+
+/// A `user`. `Debug` tells what it has, not what that says.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct User {
+    /// The file that it comes from.
+    pub origin: Option<PathBuf>,
+    /// `client-certificate`: a file.
+    pub client_certificate: String,
+    /// `client-certificate-data`
+    pub client_certificate_data: Vec<u8>,
+    /// `client-key`: a file.
+    pub client_key: String,
+    /// `client-key-data`
+    pub client_key_data: Secret<Vec<u8>>,
+    /// `token`
+    pub token: Secret<String>,
+    /// `tokenFile`
+    pub token_file: String,
+    /// `as`, `as-uid`, `as-groups`, `as-user-extra`
+    pub impersonate: Impersonation,
+    /// `username`
+    pub username: String,
+    /// `password`
+    pub password: Secret<String>,
+    /// The name of an `auth-provider`, which no client knows any more.
+    pub auth_provider: Option<String>,
+    /// `exec`
+    pub exec: Option<ExecConfig>,
+    /// `extensions`
+    pub extensions: Extensions,
+}
+
+/// A `context`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// The file that it comes from.
+    pub origin: Option<PathBuf>,
+    /// `cluster`
+    pub cluster: String,
+    /// `user`
+    pub user: String,
+    /// `namespace`
+    pub namespace: String,
+    /// `extensions`
+    pub extensions: Extensions,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("origin", &self.origin)
+            .field("server", &shown_url(&self.server))
+            .field("tls_server_name", &self.tls_server_name)
+            .field("insecure_skip_tls_verify", &self.insecure_skip_tls_verify)
+            .field("certificate_authority", &self.certificate_authority)
+            .field("disable_compression", &self.disable_compression)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User")
+            .field("origin", &self.origin)
+            .field("client_certificate", &self.client_certificate)
+            .field("client_key", &self.client_key)
+            .field("has_token", &!self.token.expose().is_empty())
+            .field("token_file", &self.token_file)
+            .field("impersonate", &self.impersonate)
+            .field("username", &self.username)
+            .field("auth_provider", &self.auth_provider)
+            .field("exec", &self.exec)
+            .finish_non_exhaustive()
+    }
+}

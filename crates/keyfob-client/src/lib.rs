@@ -1,0 +1,61 @@
+//! From a kubeconfig's `exec` user to authenticated requests.
+//!
+//! Kubeconfig files → [`Kubeconfig`] → a context → [`ClientConfig`] with an [`ExecConfig`] → [`Authenticators::get`] → an
+//! [`Authenticator`] that runs the plugin when it must → a [`Credential`] with a generation → a header ([`ExecLayer`]) and
+//! a handshake ([`Rotating`]). A 401 names the generation it used.
+//!
+//! Beside it, [`ExecCache`] keeps what plugins answer for all processes of a user.
+
+mod authenticator;
+mod authenticators;
+mod behaviour;
+mod clean;
+mod client_config;
+mod credential;
+mod exec_cache;
+mod exec_config;
+mod identity;
+#[cfg(feature = "kube")]
+mod kube;
+mod kubeconfig;
+mod kuberc;
+mod layer;
+mod metrics;
+mod policy;
+mod rotating;
+mod system_words;
+mod terminal;
+
+#[cfg(feature = "kube")]
+pub use self::kube::{ClientError, Clients};
+pub use authenticator::{
+    AuthError, Authenticator, AuthenticatorStatus, Help, IdentityObserver, NotInteractive,
+};
+pub use authenticators::{Authenticators, UnusableExec, World};
+pub use behaviour::{Behaviour, OldConnections};
+pub use clean::clean;
+pub use client_config::{
+    ClientConfig, ClientConfigError, FileError, FileProblem, Impersonation, ServerTls,
+    StaticCredentials, UnusableConfig,
+};
+pub use credential::{Credential, UnusableToken};
+pub use exec_cache::{
+    AskerId, DirectoryFlaw, EntryState, ExecCache, ExecCacheError, ExecCacheNotice,
+    ExecCacheOptions, ExecQuestion, Explanation, IDENTITY_VARIABLES, InvalidVariablePattern,
+    KeyPart, LastRun, ParentProcess, QuestionError, Surroundings, Tell, UnsafeDirectory,
+    VariablePattern,
+};
+pub use exec_config::{ExecConfig, InteractiveMode};
+pub use identity::{Identity, IdentityError, SkippedBlocks};
+pub use kubeconfig::{
+    Cluster, ConfigProblem, Context, Dialect, ExecEdit, Extensions, InvalidConfiguration,
+    Kubeconfig, KubeconfigError, LoadError, LoadProblem, LoadingRules, NotFound, Overrides,
+    RelativePaths, Selection, Source, User, printable_hint,
+};
+pub use kuberc::{Kuberc, KubercError, PreferenceError, PreferenceProblem};
+pub use layer::{ExecError, ExecFuture, ExecLayer, ExecService, ReplayBody};
+pub use policy::{
+    Allowed, Denied, LookPathError, PluginPolicy, PolicyError, PolicyFlagsError, PolicyType,
+};
+pub use rotating::{Opened, Rotating, presenting};
+pub use terminal::{Messages, ProcessTerminal, Terminal};

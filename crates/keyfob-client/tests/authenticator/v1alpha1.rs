@@ -1,0 +1,39 @@
+//! Plugins of a version that only old kubeconfigs name.
+
+use std::convert::Infallible;
+
+use http::{Request, Response, StatusCode};
+use keyfob_api::{ExecCredentialStatus, ExecVersion};
+use keyfob_client::{Behaviour, ExecConfig, ExecLayer};
+use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
+
+use crate::support::{Stage, config};
+
+#[tokio::test]
+async fn one_is_told_of_the_401_that_it_is_run_for() {
+    let stage = Stage::with(Behaviour { v1alpha1: true, ..Behaviour::of_client_go() });
+    let status = ExecCredentialStatus { token: Some("t".into()), ..<_>::default() };
+    stage.plugin.prints(status.encode(ExecVersion::V1Alpha1).expose().clone());
+    let api_version = ExecVersion::V1Alpha1.api_version().into();
+    let authenticator =
+        stage.authenticators().get(&ExecConfig { api_version, ..config() }, None).unwrap();
+    let server = service_fn(|_: Request<()>| async {
+        let response = Response::builder()
+            .status(StatusCode::UNAUTHORIZED)
+            .header("www-authenticate", "Bearer")
+            .header("www-authenticate", "Basic");
+        Ok::<_, Infallible>(response.body(()).unwrap())
+    });
+    let mut service = ExecLayer::new(authenticator).layer(server);
+
+    let response = service.ready().await.unwrap().call(Request::new(())).await.unwrap();
+
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    let head =
+        r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1alpha1","spec":"#;
+    let told = r#"{"response":{"header":{"Www-Authenticate":["Bearer","Basic"]},"code":401}}}"#;
+    assert_eq!(
+        *stage.plugin.infos.lock().unwrap(),
+        [format!("{head}{{}}}}\n"), format!("{head}{told}\n")]
+    );
+}
