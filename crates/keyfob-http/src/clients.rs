@@ -9,7 +9,11 @@ use std::{
 
 use keyfob_exec::Environment;
 
-use crate::{ConnectionError, proxy::Proxies, roots};
+use crate::{
+    ConnectionError,
+    proxy::Proxies,
+    roots::{self, Roots},
+};
 
 /// Clients that share their settings. Clones share their connections too.
 ///
@@ -37,7 +41,7 @@ pub struct ClientsBuilder(Settings);
 
 #[derive(Debug, Default)]
 struct Settings {
-    ca_file: Option<PathBuf>,
+    roots: Roots,
     proxies: Proxies,
     pin: Option<(String, SocketAddr)>,
     user_agent: Option<&'static str>,
@@ -63,7 +67,7 @@ impl Clients {
         let Inner { settings, plain, secure: over_tls } = self.0.as_ref();
         // A proxy may itself be spoken to over TLS.
         let client = if secure || settings.proxies.need_tls() {
-            over_tls.get_or_init(|| settings.client(roots::load(settings.ca_file.as_deref())?))
+            over_tls.get_or_init(|| settings.client(settings.roots.load()?))
         } else {
             plain.get_or_init(|| settings.client(rustls::RootCertStore::empty()))
         };
@@ -74,7 +78,22 @@ impl Clients {
 impl ClientsBuilder {
     /// Trust the certificates of this PEM file, and no others.
     pub fn ca_file(mut self, path: Option<PathBuf>) -> Self {
-        self.0.ca_file = path;
+        self.0.roots = path.map_or(Roots::Platform, Roots::File);
+        self
+    }
+
+    /// Trust the certificates of this PEM text, and no others; if it is empty, the platform's.
+    ///
+    /// So a kubeconfig's plugin can speak to the cluster that it is asked about: `ExecInfo::anonymous_config` of
+    /// `keyfob-plugin` has the text.
+    ///
+    /// ```
+    /// # let certificate_authority_data = Vec::new();
+    /// let clients = keyfob_http::Clients::builder().ca_pem(certificate_authority_data).build();
+    /// # let _ = clients;
+    /// ```
+    pub fn ca_pem(mut self, pem: Vec<u8>) -> Self {
+        self.0.roots = if pem.is_empty() { Roots::Platform } else { Roots::Pem(pem) };
         self
     }
 

@@ -1,6 +1,10 @@
 //! Whom to trust.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use keyfob_exec::read_bounded;
 use rustls::{
@@ -14,24 +18,49 @@ use crate::ConnectionError;
 /// All the authorities that there are fit into a tenth of this.
 const LARGEST_FILE: u64 = 4 << 20;
 
-/// The certificates of a file, or the platform's.
-pub(crate) fn load(ca_file: Option<&Path>) -> Result<RootCertStore, ConnectionError> {
-    let mut roots = RootCertStore::empty();
-    let certificates = match ca_file {
-        Some(path) => of_file(path)?,
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    let (added, _) = roots.add_parsable_certificates(certificates);
-    match (added, ca_file) {
-        (0, Some(path)) => {
-            let path = path.display();
-            Err(ConnectionError::Roots(format!("no certificate in {path}: it must be a PEM file")))
+/// Where the certificates of those to trust come from.
+#[derive(Default)]
+pub(crate) enum Roots {
+    #[default]
+    Platform,
+    File(PathBuf),
+    Pem(Vec<u8>),
+}
+
+impl Roots {
+    pub(crate) fn load(&self) -> Result<RootCertStore, ConnectionError> {
+        let certificates = match self {
+            Self::Platform => rustls_native_certs::load_native_certs().certs,
+            Self::File(path) => of_file(path)?,
+            Self::Pem(pem) => of_pem(pem, &self.named())?,
+        };
+        let mut roots = RootCertStore::empty();
+        match (roots.add_parsable_certificates(certificates), self) {
+            ((0, _), Self::Platform) => Err(ConnectionError::Roots(
+                "this machine has no trusted certificates: install ca-certificates, or name a file with --ca-file"
+                    .into(),
+            )),
+            ((0, _), _) => {
+                let named = self.named();
+                Err(ConnectionError::Roots(format!("no certificate in {named}: it must be PEM")))
+            }
+            _ => Ok(roots),
         }
-        (0, None) => Err(ConnectionError::Roots(
-            "this machine has no trusted certificates: install ca-certificates, or name a file with --ca-file"
-                .into(),
-        )),
-        _ => Ok(roots),
+    }
+
+    fn named(&self) -> String {
+        match self {
+            Self::Platform => "the platform's store".into(),
+            Self::File(path) => path.display().to_string(),
+            Self::Pem(_) => "the authority's data".into(),
+        }
+    }
+}
+
+/// Which, not what: certificates are long.
+impl fmt::Debug for Roots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.named())
     }
 }
 
@@ -39,9 +68,13 @@ fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConnectionError>
     let pem = read_bounded(path, LARGEST_FILE).map_err(|error| {
         ConnectionError::Roots(format!("cannot read {}: {error}", path.display()))
     })?;
-    CertificateDer::pem_slice_iter(pem.expose())
+    of_pem(pem.expose(), &path.display().to_string())
+}
+
+fn of_pem(pem: &[u8], named: &str) -> Result<Vec<CertificateDer<'static>>, ConnectionError> {
+    CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, _>>()
-        .map_err(|error| ConnectionError::Roots(format!("{}: {error}", path.display())))
+        .map_err(|error| ConnectionError::Roots(format!("{named}: {error}")))
 }
 
 pub(crate) fn client_config(roots: RootCertStore) -> Result<ClientConfig, ConnectionError> {

@@ -8,13 +8,12 @@ use std::{
 };
 
 use keyfob_api::{
-    ClientIdentity, ExecCluster, ExecCredentialSpec, ExecCredentialStatus, ExecVersion, Secret,
-    Timestamp,
+    ClientIdentity, ExecCluster, ExecCredentialStatus, ExecVersion, Secret, Timestamp,
 };
-use keyfob_exec::{Clock, Environment as _, SystemClock, SystemEnvironment};
+use keyfob_exec::{Clock, SystemClock, SystemEnvironment};
 
 use crate::{
-    Call, Failure,
+    AnonymousConfig, Call, ExecInfo, Failure, LoadError,
     process::{self, Spoken},
 };
 
@@ -39,33 +38,37 @@ pub trait ClusterCredentials {
 pub fn cluster_main(provider: impl ClusterCredentials) -> ExitCode {
     let name = process::own_name();
     process::converse(&name, DEADLINE, async || {
-        let info = SystemEnvironment.var(EXEC_INFO).unwrap_or_default();
-        speak(&name, &provider, info.as_encoded_bytes(), Arc::new(SystemClock)).await
+        let info = ExecInfo::from_environment(&SystemEnvironment);
+        speak(&name, &provider, info, Arc::new(SystemClock)).await
     })
 }
 
 /// Credentials for a cluster, please.
 #[derive(Debug, Clone)]
 pub struct ClusterRequest {
-    spec: ExecCredentialSpec,
-    version: ExecVersion,
+    info: ExecInfo,
     call: Call,
 }
 
 impl ClusterRequest {
     /// The cluster, if the kubeconfig says `provideClusterInfo: true`.
     pub fn cluster(&self) -> Option<&ExecCluster> {
-        self.spec.cluster.as_ref()
+        self.info.cluster()
+    }
+
+    /// How to reach the cluster before there is a credential for it; an error without `provideClusterInfo: true`.
+    pub fn anonymous_config(&self) -> Result<AnonymousConfig, LoadError> {
+        self.info.anonymous_config()
     }
 
     /// Whether stdin is a person's.
     pub fn interactive(&self) -> bool {
-        self.spec.interactive
+        self.info.interactive()
     }
 
     /// The version that the kubeconfig names.
     pub fn version(&self) -> ExecVersion {
-        self.version
+        self.info.version()
     }
 
     /// The run this is part of: its clock, its deadline, its secrets.
@@ -111,7 +114,7 @@ impl ClusterAnswer {
         self
     }
 
-    fn checked(self, now: SystemTime) -> Result<ExecCredentialStatus, Failure> {
+    pub(crate) fn checked(self, now: SystemTime) -> Result<ExecCredentialStatus, Failure> {
         let is_blank = |secret: &Secret<String>| secret.expose().trim().is_empty();
         let status = self.0;
         if status.token.as_ref().is_some_and(is_blank) {
@@ -136,14 +139,11 @@ impl ClusterAnswer {
     }
 }
 
-/// A variable that clients set to the request.
-const EXEC_INFO: &str = "KUBERNETES_EXEC_INFO";
-
-/// One conversation, from the value of that variable to what is printed.
+/// One conversation, from what the client asks to what is printed.
 pub(crate) async fn speak(
     name: &str,
     provider: &impl ClusterCredentials,
-    info: &[u8],
+    info: Result<ExecInfo, LoadError>,
     clock: Arc<dyn Clock>,
 ) -> Spoken {
     let call = Call::new(clock, DEADLINE);
@@ -155,19 +155,19 @@ pub(crate) async fn speak(
 
 async fn answer(
     provider: &impl ClusterCredentials,
-    info: &[u8],
+    info: Result<ExecInfo, LoadError>,
     call: &Call,
 ) -> Result<Secret<Vec<u8>>, Failure> {
-    if info.is_empty() {
-        return Err(Failure::new(format!(
-            "{EXEC_INFO} env var is unset or empty: a kubeconfig's exec plugin is run by its client"
-        )));
-    }
-    let (version, spec) = ExecCredentialSpec::decode(info)?;
-    let request = ClusterRequest { spec, version, call: call.clone() };
+    let info = info.map_err(|error| match error {
+        LoadError::Unset => {
+            Failure::new(format!("{error}: a kubeconfig's exec plugin is run by its client"))
+        }
+        other => other.into(),
+    })?;
+    let request = ClusterRequest { info, call: call.clone() };
     let answer = tokio::time::timeout(call.remaining(), provider.credentials(&request)).await;
     let answer = answer.map_err(|_| call.out_of_time())??;
-    Ok(answer.checked(call.now())?.encode(version))
+    request.info.answer(answer, call.now())
 }
 
 #[cfg(test)]

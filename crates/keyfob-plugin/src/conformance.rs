@@ -1,5 +1,7 @@
 //! Does a plugin keep the contract? Runs any binary through all of it, ours or a stranger's, and reports.
 //!
+//! [`Conformance`] is for a kubelet's plugins, [`ClientConformance`] for those of a kubeconfig.
+//!
 //! The plan (`plan`) says what is sent, `observe` runs it, and each check is a pure function of what was observed. The
 //! table of the checks is in `checks`; `start`, `answer`, `keys`, `requests`, `runs` and `stderr` hold them in groups.
 //!
@@ -26,6 +28,8 @@
 mod answer;
 mod case;
 mod checks;
+mod client;
+mod common;
 mod keys;
 mod observe;
 mod plan;
@@ -35,6 +39,7 @@ mod runs;
 mod secrets;
 mod start;
 mod stderr;
+mod table;
 
 use std::{ffi::OsString, sync::Arc, time::Duration};
 
@@ -43,6 +48,7 @@ use keyfob_exec::{Program, Runner};
 
 use case::Case;
 pub use checks::checks;
+pub use client::{ClientConformance, client_checks};
 use plan::Subject;
 pub use report::{Finding, Grade, Report};
 

@@ -16,6 +16,8 @@
 //! - checks the [`Answer`]: keys parse, the pod's token is not handed out by mistake, nothing outlives its credential;
 //! - answers `docker-credential-*` callers too, who often end up here by mistake.
 //!
+//! A program that has a `main` already reads what a kubeconfig's client asks with [`ExecInfo`].
+//!
 //! [`testing`] drives a provider without a process; with the feature `conformance` there is a report on any binary:
 //! `keyfob conformance BIN` prints it.
 
@@ -27,6 +29,7 @@ mod cluster;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod docker_helper;
+mod exec_info;
 mod failure;
 mod fitting;
 mod lifetime;
@@ -38,9 +41,10 @@ pub mod testing;
 pub use answer::Answer;
 pub use call::Call;
 pub use cluster::{ClusterAnswer, ClusterCredentials, ClusterRequest, cluster_main};
+pub use exec_info::{AnonymousConfig, ExecInfo, LoadError};
 pub use failure::{Doing, Failure};
 pub use keyfob_api::{CacheKeyType, ExecCluster, ExecVersion, ProviderVersion, Secret};
-pub use keyfob_exec::Clock;
+pub use keyfob_exec::{Clock, Environment, SystemEnvironment};
 pub use lifetime::Margin;
 pub use plugin::{ImageCredentials, Plugin, main};
 pub use request::ImageRequest;

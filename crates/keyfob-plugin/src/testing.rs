@@ -29,7 +29,7 @@ pub use keyfob_api::{CredentialProviderResponse, ExecCredentialStatus};
 use keyfob_exec::{Clock, SystemClock};
 use thiserror::Error;
 
-use crate::{ClusterCredentials, ImageCredentials, Plugin, cluster, process::Spoken};
+use crate::{ClusterCredentials, ExecInfo, ImageCredentials, Plugin, cluster, process::Spoken};
 
 /// A request to come.
 #[derive(Debug, Clone)]
@@ -172,8 +172,8 @@ impl AskingForCluster {
         self,
         provider: impl ClusterCredentials,
     ) -> Result<ExecCredentialStatus, Refused> {
-        let info = self.spec.encode(self.version);
-        let spoken = cluster::speak("plugin", &provider, info.expose(), self.clock).await;
+        let info = ExecInfo::read(self.spec.encode(self.version).expose());
+        let spoken = cluster::speak("plugin", &provider, info, self.clock).await;
         Ok(ExecCredentialStatus::decode(printed(spoken)?.expose(), self.version)?)
     }
 }

@@ -1,5 +1,6 @@
-//! `keyfob conformance BIN`: does a plugin keep the contract?
+//! `keyfob conformance BIN`: does a plugin keep the contract? With `--client`, one of a kubeconfig.
 
+mod client;
 mod text;
 
 use std::{
@@ -12,8 +13,11 @@ use std::{
 
 use clap::Args;
 use keyfob_api::{ImageError, ImageRef, Secret};
-use keyfob_exec::{LookupError, ProcessRunner, Program, SystemEnvironment};
-use keyfob_plugin::conformance::{Conformance, Grade, NoAnswer, Report};
+use keyfob_exec::{LookupError, ProcessRunner, Program, Runner, SystemEnvironment};
+use keyfob_plugin::{
+    LoadError,
+    conformance::{Conformance, Grade, NoAnswer, Report},
+};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -30,8 +34,18 @@ const SOME_IMAGE: &str = "registry.example/keyfob/conformance";
 #[derive(Debug, Args)]
 #[command(after_help = text::help())]
 pub(crate) struct ConformanceArgs {
+    /// It is a plugin of a kubeconfig's `exec` user, not of a kubelet.
+    #[arg(long, conflicts_with_all = ["images", "token", "token_file", "annotations"])]
+    client: bool,
     /// The plugin: a path, or a name on PATH.
     plugin: String,
+    /// Its arguments. What follows the first of them is the plugin's; after `--` that may be a flag.
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+    /// With --client: a file with an `ExecCredential`, as in `KUBERNETES_EXEC_INFO`, whose cluster the plugin is told of.
+    /// Without one the cluster is made up.
+    #[arg(long, value_name = "FILE", requires = "client")]
+    exec_info: Option<PathBuf>,
     /// An image that the plugin has a login for. May be repeated.
     #[arg(long = "image", value_name = "IMAGE", default_value = SOME_IMAGE)]
     images: Vec<String>,
@@ -53,7 +67,7 @@ pub(crate) struct ConformanceArgs {
     /// When a run is killed, such as `30s`. A kubelet waits a minute.
     #[arg(long, value_name = "DURATION", value_parser = timeout, default_value = "1m")]
     timeout: Duration,
-    /// The plugin may fail, or have nothing, for these images, as in a pipeline without a cloud. What needs an answer is
+    /// The plugin may fail, or have nothing, as in a pipeline without a cloud or without a person. What needs an answer is
     /// then not checked; everything else is, and if it does answer, everything.
     #[arg(long)]
     allow_no_answer: bool,
@@ -66,31 +80,31 @@ pub(crate) struct ConformanceArgs {
 }
 
 pub(crate) fn run(args: &ConformanceArgs) -> Outcome {
-    match args.conformance() {
-        Ok(conformance) => match report(&conformance) {
-            Ok(report) => args.print(&report),
-            Err(failure) => failure.into(),
-        },
+    let report = if args.client {
+        args.client_conformance().map(|plugin| report(async |runner| plugin.report(runner).await))
+    } else {
+        args.conformance().map(|plugin| report(async |runner| plugin.report(runner).await))
+    };
+    match report {
+        Ok(Ok(report)) => args.print(&report),
+        Ok(Err(failure)) => failure.into(),
         Err(error) => Outcome::wrong_input(&error),
     }
 }
 
-fn report(conformance: &Conformance) -> Result<Report, LookupFailure> {
+fn report(examine: impl AsyncFnOnce(Arc<dyn Runner>) -> Report) -> Result<Report, LookupFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let runner = Arc::new(ProcessRunner::new(SystemEnvironment));
-    runtime.block_on(unless_stopped(conformance.report(runner)))
+    runtime.block_on(unless_stopped(examine(runner)))
 }
 
 impl ConformanceArgs {
     fn conformance(&self) -> Result<Conformance, WrongInput> {
-        let program = Program::on_path(&self.plugin, &SystemEnvironment)?;
-        if !program.path().exists() {
-            return Err(LookupError::NotFound { path: program.path().into() }.into());
-        }
+        let program = self.program()?;
         let mut images = self.images.iter().map(|image| ImageRef::parse(image));
         let first = images.next().unwrap_or_else(|| ImageRef::parse(SOME_IMAGE))?;
         let mut conformance =
-            Conformance::of(program, first).args(&self.args).timeout(self.timeout);
+            Conformance::of(program, first).args(self.arguments()).timeout(self.timeout);
         for image in images {
             conformance = conformance.image(image?);
         }
@@ -103,8 +117,23 @@ impl ConformanceArgs {
         if let Some(token) = self.token()? {
             conformance = conformance.token(token);
         }
-        let no_answer = if self.allow_no_answer { NoAnswer::MayBe } else { NoAnswer::Fails };
-        Ok(conformance.no_answer(no_answer))
+        Ok(conformance.no_answer(self.no_answer()))
+    }
+
+    fn program(&self) -> Result<Program, WrongInput> {
+        let program = Program::on_path(&self.plugin, &SystemEnvironment)?;
+        if !program.path().exists() {
+            return Err(LookupError::NotFound { path: program.path().into() }.into());
+        }
+        Ok(program)
+    }
+
+    fn arguments(&self) -> impl Iterator<Item = &String> {
+        self.args.iter().chain(&self.words)
+    }
+
+    fn no_answer(&self) -> NoAnswer {
+        if self.allow_no_answer { NoAnswer::MayBe } else { NoAnswer::Fails }
     }
 
     fn token(&self) -> Result<Option<Secret<String>>, WrongInput> {
@@ -190,4 +219,8 @@ enum WrongInput {
     Token { path: PathBuf, source: io::Error },
     #[error("the token is empty: leave it out, or give one")]
     EmptyToken,
+    #[error("cannot read the request in {}: {source}", path.display())]
+    ExecInfo { path: PathBuf, source: io::Error },
+    #[error("{}: {source}", path.display())]
+    Request { path: PathBuf, source: LoadError },
 }

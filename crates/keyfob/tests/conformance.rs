@@ -41,6 +41,16 @@ esac
 echo "{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/$version\",\"cacheKeyType\":\"Registry\",\"auth\":{$auth}}"
 "#;
 
+/// A shell as a plugin of a kubeconfig: its first argument is what it says on stderr if nobody asks.
+const GOOD_CLIENT: &str = r#"
+case "$KUBERNETES_EXEC_INFO" in
+*k8s.io/v1beta1*) version=v1beta1 ;;
+*k8s.io/v1\"*) version=v1 ;;
+*) echo "$1" >&2; exit 1 ;;
+esac
+echo "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/$version\",\"status\":{\"token\":\"hunter2-password\",\"expirationTimestamp\":\"2099-01-01T00:00:00Z\"}}"
+"#;
+
 /// Runs the command on a shell that follows this script; the report is searched for secrets.
 fn on_script(script: &str, flags: &[&str]) -> Said {
     conformance("/bin/sh", &[&["--image", IMAGE, "--arg", "-c", "--arg", script], flags].concat())
@@ -166,6 +176,53 @@ fn a_token_may_lie_in_a_file() {
 }
 
 #[test]
+fn a_plugin_of_a_kubeconfig_has_checks_of_its_own() {
+    let said =
+        conformance("--client", &["/bin/sh", "--", "-c", GOOD_CLIENT, "plugin", "nobody asks"]);
+
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{}", said.stdout);
+    assert!(said.stdout.starts_with("pass  start            it can be run\n"), "{}", said.stdout);
+    let sum = "/bin/sh conforms: 0 failed, 0 warnings, 24 passed, 0 not checked\n";
+    assert!(said.stdout.ends_with(sum), "{}", said.stdout);
+}
+
+#[test]
+fn a_fault_of_a_kubeconfigs_plugin_is_told_and_its_token_is_not() {
+    let flags = ["-o", "json", "/bin/sh", "--arg", "-c", "--arg", GOOD_CLIENT, "plugin"];
+    let said = conformance("--client", &[&flags[..], &["hunter2-password", "--strict"]].concat());
+
+    assert_eq!(said.code, 1, "{}", said.stdout);
+    let report = said.json();
+    assert_eq!(finding(&report, "stderr-secrets")["grade"], "fail");
+    assert_eq!(report["summary"]["failed"], 1, "{report}");
+}
+
+#[test]
+fn a_kubeconfigs_plugin_is_told_of_the_cluster_that_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let info = folder.path().join("info");
+    let cluster = r#"{"server":"https://given.example","proxy-url":"http://me:hunter2-signature@p","config":null}"#;
+    let text = format!(
+        r#"{{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{{"cluster":{cluster},"interactive":false}}}}"#
+    );
+    fs::write(&info, text).unwrap();
+    let picky = format!(
+        "case \"$KUBERNETES_EXEC_INFO\" in *given.example*) ;; *) echo \"no cluster\" >&2; exit 1 ;; esac\n{GOOD_CLIENT}"
+    );
+    let on = |flags: &[&str]| {
+        conformance("--client", &[flags, &["/bin/sh", "--", "-c", &picky, "plugin"]].concat())
+    };
+
+    let given = on(&["--exec-info", info.to_str().unwrap()]);
+
+    assert_eq!(given.code, 0, "{}", given.stdout);
+    assert!(given.stdout.contains("provideClusterInfo: true"), "{}", given.stdout);
+    assert_eq!(on(&[]).code, 1);
+    fs::write(&info, "{}").unwrap();
+    assert_eq!(on(&["--exec-info", info.to_str().unwrap()]).code, 2);
+}
+
+#[test]
 fn wrong_input_exits_with_2() {
     for (flags, told) in [
         (&["/nowhere/plugin"][..], "no plugin at /nowhere/plugin"),
@@ -176,6 +233,9 @@ fn wrong_input_exits_with_2() {
         (&["/bin/sh", "--timeout", "soon"], "duration"),
         (&["/bin/sh", "--token-file", "/nowhere/token"], "cannot read the token in /nowhere/token"),
         (&["/bin/sh", "--token-file", "x", "--token", "y"], "cannot be used with"),
+        (&["/bin/sh", "--client", "--image", "r.io/a"], "cannot be used with"),
+        (&["/bin/sh", "--exec-info", "x"], "--client"),
+        (&["/bin/sh", "--client", "--exec-info", "/nowhere/info"], "/nowhere/info"),
     ] {
         let said = keyfob(&[&["conformance"], flags].concat());
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{flags:?}");
@@ -199,7 +259,14 @@ fn a_file_that_cannot_be_run_is_the_plugins_fault() {
 fn help_lists_the_checks_the_json_and_the_exit_codes() {
     let help = keyfob(&["conformance", "--help"]).stdout;
 
-    for text in ["stderr-secrets", "JSON:", "\"findings\"", "Exit codes: 0 ", "--allow-no-answer"] {
+    for text in [
+        "stderr-secrets",
+        "large-authority",
+        "JSON:",
+        "\"findings\"",
+        "Exit codes: 0 ",
+        "--allow-no-answer",
+    ] {
         assert!(help.contains(text), "{text}: {help}");
     }
 }

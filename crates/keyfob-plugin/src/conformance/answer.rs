@@ -70,11 +70,7 @@ pub(super) fn json(case: &Case<'_>) -> Vec<Verdict> {
     case.for_each_image(|_, run| {
         let stdout = run.stdout.expose();
         if run.end == End::Flood {
-            let most = MOST_OUTPUT >> 20;
-            return Verdict::fail(
-                format!("it printed more than {most} MiB on stdout and was killed"),
-                ONE_OBJECT,
-            );
+            return flood();
         }
         let faults = faults(run);
         if let Some(ResponseError::Json(error)) = faults.first() {
@@ -127,7 +123,12 @@ pub(super) fn cache_duration(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-const ONE_OBJECT: &str =
+pub(super) fn flood() -> Verdict {
+    let most = MOST_OUTPUT >> 20;
+    Verdict::fail(format!("it printed more than {most} MiB on stdout and was killed"), ONE_OBJECT)
+}
+
+pub(super) const ONE_OBJECT: &str =
     "print one JSON object and a line break on stdout, and everything else on stderr";
 
 /// One piece: at fault, beyond the fault, or well.
@@ -167,7 +168,7 @@ fn nothing_to_read() -> Verdict {
 }
 
 /// In what way it is not JSON. Nothing of it is quoted.
-fn not_json(stdout: &[u8], error: &JsonError) -> String {
+pub(super) fn not_json(stdout: &[u8], error: &JsonError) -> String {
     let rest = stdout.get(error.offset..).unwrap_or_default().trim_ascii_start();
     let object = stdout.iter().position(|byte| *byte == b'{').and_then(|at| stdout.get(at..));
     let begins_late = object.is_some_and(|object| Document::read_json(object).is_ok());
@@ -186,7 +187,7 @@ fn not_json(stdout: &[u8], error: &JsonError) -> String {
     }
 }
 
-fn is_yaml(stdout: &[u8]) -> bool {
+pub(super) fn is_yaml(stdout: &[u8]) -> bool {
     let read = Document::read_yaml(stdout);
     read.is_ok_and(|document| matches!(document.root.value, Value::Map(_)))
 }

@@ -4,7 +4,7 @@ use keyfob_api::{CredentialProviderResponse, ImageRef, ProviderVersion};
 
 use super::{
     NoAnswer,
-    observe::{End, Heard, Observed, span},
+    observe::{Heard, Observed},
     plan::{Probe, Subject},
     report::Verdict,
     secrets::Secrets,
@@ -40,10 +40,6 @@ impl<'a> Case<'a> {
 
     pub(super) fn run(&self, probe: Probe) -> Option<&Observed> {
         self.runs.iter().find(|run| run.probe == probe)
-    }
-
-    pub(super) fn was_started(&self) -> bool {
-        self.runs.iter().any(|run| !matches!(run.end, End::NotStarted(_)))
     }
 
     /// Judges the run of each image; none if the plugin could not be run.
@@ -98,28 +94,12 @@ impl<'a> Case<'a> {
 
     /// What went wrong with a run that has no answer.
     pub(super) fn told(&self, run: &Observed, heard: &Heard) -> String {
-        match heard {
-            Heard::Answer(_) => "it answered".to_owned(),
-            Heard::Unreadable(error) => format!("its answer cannot be read: {error}"),
-            Heard::Nothing => "exit code 0, and nothing on stdout".to_owned(),
-            Heard::Failed(status) => format!("{status}{}", self.said(run)),
-            Heard::Hung(after) => {
-                format!("it was still running after {}{}", span(*after), self.said(run))
-            }
-            Heard::Flood => "it printed without end".to_owned(),
-            Heard::NotStarted => "it could not be started".to_owned(),
-        }
+        self.secrets.told(run, heard)
     }
 
     /// What it said on stderr, as far as that may be shown.
     pub(super) fn said(&self, run: &Observed) -> String {
-        const MOST: usize = 300;
-        let text = self.secrets.redact(&run.said);
-        match text.char_indices().nth(MOST) {
-            None if text.is_empty() => String::new(),
-            None => format!("; it said: {text}"),
-            Some((end, _)) => format!("; it said: {}…", text.get(..end).unwrap_or_default()),
-        }
+        self.secrets.said_by(run)
     }
 
     /// For a plugin that fails as it should, or has nothing to offer.

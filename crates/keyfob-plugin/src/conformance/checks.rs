@@ -6,25 +6,13 @@ use super::{
     keys,
     report::{Finding, Verdict},
     requests, runs, start, stderr,
+    table::{Check, check, findings},
 };
 
-/// What is looked at, and by whom.
-struct Check {
-    name: &'static str,
-    about: &'static str,
-    judge: fn(&Case<'_>) -> Vec<Verdict>,
-}
-
-const fn check(
-    name: &'static str,
-    about: &'static str,
-    judge: fn(&Case<'_>) -> Vec<Verdict>,
-) -> Check {
-    Check { name, about, judge }
-}
+type Judge = fn(&Case<'_>) -> Vec<Verdict>;
 
 #[rustfmt::skip]
-const CHECKS: [Check; 26] = [
+const CHECKS: [Check<Judge>; 26] = [
     check("start", "the file is there and can be run", start::start),
     check("protocol", "it speaks the kubelet's protocol, not that of docker's helpers", start::protocol),
     check("answer", "it answers for each image", answer::answer),
@@ -58,15 +46,7 @@ pub fn checks() -> impl Iterator<Item = (&'static str, &'static str)> {
     CHECKS.iter().map(|check| (check.name, check.about))
 }
 
-/// Everything there is to say. A check that had no run to look at says so.
+/// Everything there is to say.
 pub(super) fn judge(case: &Case<'_>) -> Vec<Finding> {
-    let found = |check: &Check| {
-        let mut verdicts = (check.judge)(case);
-        if verdicts.is_empty() {
-            verdicts.push(Verdict::not_checked("it did not get that far"));
-        }
-        let name = check.name;
-        verdicts.into_iter().map(move |verdict| verdict.found_by(name))
-    };
-    CHECKS.iter().flat_map(found).collect()
+    findings(&CHECKS, |judge| judge(case))
 }

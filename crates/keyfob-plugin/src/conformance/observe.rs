@@ -9,7 +9,7 @@ use std::{
 };
 
 use keyfob_api::{CredentialProviderResponse, ProviderVersion, ResponseError, Secret};
-use keyfob_exec::{RunError, Runner, Status, StderrTail, Watch};
+use keyfob_exec::{Invocation, RunError, Runner, Status, StderrTail, Watch};
 use tokio::task::JoinSet;
 
 use super::plan::{Probe, Subject};
@@ -17,8 +17,8 @@ use crate::Failure;
 
 /// All there is to see of a run.
 #[derive(Debug)]
-pub(super) struct Observed {
-    pub(super) probe: Probe,
+pub(super) struct Observed<P = Probe> {
+    pub(super) probe: P,
     pub(super) end: End,
     pub(super) stdout: Secret<Vec<u8>>,
     /// As it came.
@@ -41,11 +41,11 @@ pub(super) enum End {
     Flood,
 }
 
-/// What a kubelet makes of a run.
+/// What whoever asked makes of a run: a kubelet, unless told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Heard {
-    Answer(CredentialProviderResponse),
-    Unreadable(ResponseError),
+pub(super) enum Heard<A = CredentialProviderResponse, E = ResponseError> {
+    Answer(A),
+    Unreadable(E),
     /// Exit code 0 and nothing on stdout.
     Nothing,
     /// Any other exit code, or a signal.
@@ -55,7 +55,7 @@ pub(super) enum Heard {
     NotStarted,
 }
 
-impl Heard {
+impl<A, E> Heard<A, E> {
     /// What no plugin may do, whatever it is asked.
     pub(super) fn crash(&self) -> Option<String> {
         match self {
@@ -74,29 +74,61 @@ pub(super) fn span(time: Duration) -> String {
     }
 }
 
-impl Observed {
-    pub(super) fn heard(&self, version: ProviderVersion) -> Heard {
+impl<P> Observed<P> {
+    /// Runs it.
+    pub(super) async fn of(probe: P, invocation: Invocation, runner: &dyn Runner) -> Self {
+        let seen = Arc::new(Seen::default());
+        let (end, stdout, said, elapsed) = match runner.run(&invocation.watch(seen.clone())).await {
+            Ok(run) => (End::Ended(run.status), run.stdout, run.stderr, run.elapsed),
+            Err(error) => {
+                let elapsed = error.elapsed().unwrap_or_default();
+                let (end, said) = failed(error);
+                (end, Secret::default(), said, elapsed)
+            }
+        };
+        let stderr = std::mem::take(&mut *seen.stderr());
+        let (stderr, held) = (Secret::new(stderr), seen.held.load(Ordering::Relaxed));
+        Self { probe, end, stdout, stderr, said: said.to_string(), held, elapsed }
+    }
+
+    pub(super) fn was_started(&self) -> bool {
+        !matches!(self.end, End::NotStarted(_))
+    }
+
+    /// Whether it came to an end by itself, or can be told to at least.
+    pub(super) fn has_an_end(&self) -> bool {
+        matches!(self.end, End::Ended(_) | End::Flood)
+    }
+
+    pub(super) fn went_well(&self) -> bool {
+        self.end == End::Ended(Status::Exited(0))
+    }
+
+    pub(super) fn heard_by<A, E>(&self, decode: impl FnOnce(&[u8]) -> Result<A, E>) -> Heard<A, E> {
         match self.end {
             End::Ended(Status::Exited(0)) if self.stdout.expose().trim_ascii().is_empty() => {
                 Heard::Nothing
             }
-            End::Ended(Status::Exited(0)) => {
-                match CredentialProviderResponse::decode(self.stdout.expose(), version) {
-                    Ok(answer) => Heard::Answer(answer),
-                    Err(error) => Heard::Unreadable(error),
-                }
-            }
+            End::Ended(Status::Exited(0)) => match decode(self.stdout.expose()) {
+                Ok(answer) => Heard::Answer(answer),
+                Err(error) => Heard::Unreadable(error),
+            },
             End::Ended(status) => Heard::Failed(status),
             End::Hung(after) => Heard::Hung(after),
             End::Flood => Heard::Flood,
             End::NotStarted(_) => Heard::NotStarted,
         }
     }
+}
+
+impl Observed {
+    pub(super) fn heard(&self, version: ProviderVersion) -> Heard {
+        self.heard_by(|stdout| CredentialProviderResponse::decode(stdout, version))
+    }
 
     /// The answer, even one that says it is of another version.
     pub(super) fn answer(&self) -> Option<CredentialProviderResponse> {
-        let ended_well = self.end == End::Ended(Status::Exited(0));
-        ended_well
+        self.went_well()
             .then(|| CredentialProviderResponse::decode_any_version(self.stdout.expose()))?
             .ok()
     }
@@ -106,8 +138,7 @@ impl Subject {
     /// Runs the whole plan. A plugin that cannot be started, or does not end, is run only once.
     pub(super) async fn observe(&self, runner: Arc<dyn Runner>) -> Vec<Observed> {
         let mut runs = vec![self.observe_one(Probe::Image(0), &*runner).await];
-        let ends = |run: &Observed| matches!(run.end, End::Ended(_) | End::Flood);
-        if !runs.iter().all(ends) {
+        if !runs.iter().all(Observed::has_an_end) {
             return runs;
         }
         for probe in self.further_probes().filter(|probe| *probe != Probe::AtOnce) {
@@ -123,19 +154,7 @@ impl Subject {
     }
 
     async fn observe_one(&self, probe: Probe, runner: &dyn Runner) -> Observed {
-        let seen = Arc::new(Seen::default());
-        let invocation = self.invocation(probe).watch(seen.clone());
-        let (end, stdout, said, elapsed) = match runner.run(&invocation).await {
-            Ok(run) => (End::Ended(run.status), run.stdout, run.stderr, run.elapsed),
-            Err(error) => {
-                let elapsed = error.elapsed().unwrap_or_default();
-                let (end, said) = failed(error);
-                (end, Secret::default(), said, elapsed)
-            }
-        };
-        let stderr = std::mem::take(&mut *seen.stderr());
-        let (stderr, held) = (Secret::new(stderr), seen.held.load(Ordering::Relaxed));
-        Observed { probe, end, stdout, stderr, said: said.to_string(), held, elapsed }
+        Observed::of(probe, self.invocation(probe), runner).await
     }
 }
 

@@ -7,7 +7,7 @@ use keyfob_api::{
 };
 use keyfob_exec::{Invocation, Limits, Program, Stdin, Stdout, speaks_of_a_secret};
 
-use super::NoAnswer;
+use super::{NoAnswer, common::Purpose};
 
 /// When a kubelet gives up.
 pub(super) const KUBELETS_MINUTE: Duration = Duration::from_mins(1);
@@ -69,9 +69,8 @@ pub(super) enum Probe {
     FirstKep,
 }
 
-impl Probe {
-    /// Which run it is, in a report.
-    pub(super) fn when(self) -> &'static str {
+impl Purpose for Probe {
+    fn when(self) -> &'static str {
         match self {
             Self::Image(_) => "when asked as a kubelet asks",
             Self::Version(_) => "when asked in an older version",

@@ -21,7 +21,7 @@ impl Report {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The check's name, as [`checks`](super::checks) lists it.
+    /// The check's name, as [`checks`](super::checks) or [`client_checks`](super::client_checks) lists it.
     pub check: &'static str,
     /// How it went.
     pub grade: Grade,
@@ -42,7 +42,7 @@ pub struct Finding {
 pub enum Grade {
     /// As it must be.
     Pass,
-    /// A kubelet lives with it, but somebody may regret it.
+    /// Whoever runs it lives with it, but somebody may regret it.
     Warn,
     /// The contract is broken.
     Fail,

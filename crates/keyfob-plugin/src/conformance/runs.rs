@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use keyfob_exec::Status;
-
 use super::{
     case::{Case, Likeness},
+    common::{self, Purpose as _},
     observe::{End, Observed, span},
     plan::{KUBELETS_MINUTE, Probe, SLOW},
     report::Verdict,
@@ -37,19 +36,8 @@ pub(super) fn concurrent(case: &Case<'_>) -> Vec<Verdict> {
 }
 
 pub(super) fn closed_stdout(case: &Case<'_>) -> Vec<Verdict> {
-    case.for_run(Probe::ClosedStdout, |run| match &run.end {
-        End::Hung(after) => Verdict::fail(
-            format!("it was still running after {}", span(*after)),
-            "give up when a write to stdout fails",
-        ),
-        _ if case.first_answer().is_none() => Verdict::not_checked("there was no answer to lose"),
-        End::Ended(Status::Exited(0)) => Verdict::warn(
-            "exit code 0, though its answer could not be written",
-            "look at what writing and flushing stdout return, and exit with 1",
-        ),
-        End::Ended(status) => Verdict::pass(status.to_string()),
-        End::Flood | End::NotStarted(_) => Verdict::not_checked("it did not get that far"),
-    })
+    let had_an_answer = case.first_answer().is_some();
+    case.for_run(Probe::ClosedStdout, |run| common::closed_stdout(run, had_an_answer))
 }
 
 pub(super) fn time(case: &Case<'_>) -> Vec<Verdict> {
@@ -79,17 +67,9 @@ fn quick(slowest: Duration, probe: Probe) -> Verdict {
 }
 
 pub(super) fn leftovers(case: &Case<'_>) -> Vec<Verdict> {
-    let Some(held) = case.runs.iter().find(|run| run.held) else {
-        let ended = case.runs.iter().any(|run| matches!(run.end, End::Ended(_)));
-        return ended.then(|| Verdict::pass("none")).into_iter().collect();
-    };
-    vec![Verdict::fail(
-        format!(
-            "something that it started held its stdout or stderr when it had exited, {}",
-            held.probe.when()
-        ),
-        "wait for what it starts, or give that other streams: a kubelet waits until all have closed them, even beyond its minute",
-    )]
+    let advice = "wait for what it starts, or give that other streams: a kubelet waits until all have closed them, even \
+                  beyond its minute";
+    common::leftovers(&case.runs, advice)
 }
 
 #[cfg(test)]

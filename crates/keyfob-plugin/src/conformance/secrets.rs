@@ -1,12 +1,17 @@
 //! The secrets of all runs: what must not be on stderr, and never is in a report.
 
+use std::fmt::Display;
+
 use keyfob_api::{
     CredentialProviderResponse, Secret,
     document::{Document, Node, Value},
 };
 use keyfob_exec::Redactor;
 
-use super::{observe::Observed, plan::Subject};
+use super::{
+    observe::{Heard, Observed, span},
+    plan::Subject,
+};
 
 /// A text shorter than this stands in too many others to be told from them.
 const SHORTEST: usize = 6;
@@ -33,10 +38,14 @@ impl Secrets {
             CredentialProviderResponse::decode_any_version(run.stdout.expose()).is_err()
         };
         let unreadable = runs.iter().filter(is_unreadable).map(|run| run.stdout.clone());
-        Self {
-            known: known.chain(printed.map(password)).collect(),
-            unreadable: unreadable.collect(),
-        }
+        Self::new(known.chain(printed.map(password)), unreadable)
+    }
+
+    pub(super) fn new(
+        known: impl IntoIterator<Item = (String, Secret<String>)>,
+        unreadable: impl IntoIterator<Item = Secret<Vec<u8>>>,
+    ) -> Self {
+        Self { known: known.into_iter().collect(), unreadable: unreadable.into_iter().collect() }
     }
 
     /// What a text holds that it must not.
@@ -48,8 +57,34 @@ impl Secrets {
         self.known.iter().find(|(_, secret)| stands(secret)).map(|(what, _)| what.as_str())
     }
 
+    /// What went wrong with a run that has no answer.
+    pub(super) fn told<P, A, E: Display>(&self, run: &Observed<P>, heard: &Heard<A, E>) -> String {
+        match heard {
+            Heard::Answer(_) => "it answered".to_owned(),
+            Heard::Unreadable(error) => format!("its answer cannot be read: {error}"),
+            Heard::Nothing => "exit code 0, and nothing on stdout".to_owned(),
+            Heard::Failed(status) => format!("{status}{}", self.said_by(run)),
+            Heard::Hung(after) => {
+                format!("it was still running after {}{}", span(*after), self.said_by(run))
+            }
+            Heard::Flood => "it printed without end".to_owned(),
+            Heard::NotStarted => "it could not be started".to_owned(),
+        }
+    }
+
+    /// What a plugin said on stderr, as far as that may be shown.
+    pub(super) fn said_by<P>(&self, run: &Observed<P>) -> String {
+        const MOST: usize = 300;
+        let text = self.redact(&run.said);
+        match text.char_indices().nth(MOST) {
+            None if text.is_empty() => String::new(),
+            None => format!("; it said: {text}"),
+            Some((end, _)) => format!("; it said: {}…", text.get(..end).unwrap_or_default()),
+        }
+    }
+
     /// What a plugin said, without any of it.
-    pub(super) fn redact(&self, text: &str) -> String {
+    fn redact(&self, text: &str) -> String {
         let known = Redactor::new(self.known.iter().map(|(_, secret)| secret));
         self.unreadable.iter().fold(known.redact(text), |text, stdout| {
             Redactor::default().knowing(stdout.expose()).redact(&text)
@@ -58,7 +93,7 @@ impl Secrets {
 }
 
 /// Every password in what was printed, even if it is no answer.
-fn passwords(stdout: &[u8]) -> Vec<Secret<String>> {
+pub(super) fn passwords(stdout: &[u8]) -> Vec<Secret<String>> {
     let mut found = Vec::new();
     let Ok(document) = Document::read(stdout) else { return found };
     let mut nodes: Vec<&Node> = vec![&document.root];
@@ -82,7 +117,9 @@ fn passwords(stdout: &[u8]) -> Vec<Secret<String>> {
 }
 
 fn is_password(name: &str) -> bool {
-    ["password", "secret", "token"].iter().any(|word| name.eq_ignore_ascii_case(word))
+    ["password", "secret", "token", "clientKeyData"]
+        .iter()
+        .any(|word| name.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

@@ -4,19 +4,14 @@ use keyfob_exec::Status;
 
 use super::{
     case::Case,
+    common,
     observe::{End, Observed},
     plan::Probe,
     report::Verdict,
 };
 
 pub(super) fn start(case: &Case<'_>) -> Vec<Verdict> {
-    case.for_run(Probe::Image(0), |run| match &run.end {
-        End::NotStarted(why) => Verdict::fail(
-            why,
-            "install a program for this machine, with its execute bit and its interpreter; a static one needs none",
-        ),
-        _ => Verdict::pass("it can be run"),
-    })
+    case.for_run(Probe::Image(0), common::start)
 }
 
 pub(super) fn protocol(case: &Case<'_>) -> Vec<Verdict> {

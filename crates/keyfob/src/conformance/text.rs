@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 
 use keyfob_exec::on_one_line;
-use keyfob_plugin::conformance::{Finding, Grade, checks};
+use keyfob_plugin::conformance::{Finding, Grade, checks, client_checks};
 
 use super::{Counts, Told};
 
 /// A line for each finding, what to do below it, and the sum at the end.
 pub(super) fn print(told: &Told<'_>) -> String {
-    let width = checks().map(|(name, _)| name.len()).max().unwrap_or_default();
-    let findings = told.report.findings.iter().map(|finding| lines(finding, width));
+    let findings = told.report.findings.iter();
+    let width = findings.clone().map(|finding| finding.check.len()).max().unwrap_or_default();
+    let findings = findings.map(|finding| lines(finding, width));
     findings.collect::<String>() + &summary(told)
 }
 
@@ -45,11 +46,17 @@ fn summary(told: &Told<'_>) -> String {
 
 /// What is checked, the shape of the JSON and the exit codes.
 pub(super) fn help() -> String {
-    let width = checks().map(|(name, _)| name.len()).max().unwrap_or_default();
-    let mut text = "The plugin is run some twenty times, as a kubelet runs it and as none should. No password, no token and \
-                    no value of a variable is printed.\n\nChecks:\n"
+    let all = checks().chain(client_checks());
+    let width = all.map(|(name, _)| name.len()).max().unwrap_or_default();
+    let mut text = "The plugin is run some twenty times, as a kubelet runs it, or with --client as a client of a kubeconfig \
+                    does, and as none should. No password, no token, no key and no value of a variable is printed.\n\n\
+                    Checks:\n"
         .to_owned();
     for (name, about) in checks() {
+        writeln!(text, "  {name:<width$}  {about}").unwrap_or_default();
+    }
+    text += "\nChecks with --client:\n";
+    for (name, about) in client_checks() {
         writeln!(text, "  {name:<width$}  {about}").unwrap_or_default();
     }
     text += "\nJSON: {\"plugin\",\"conforms\",\"summary\":{\"passed\",\"warnings\",\"failed\",\"notChecked\"},\

@@ -1,0 +1,103 @@
+//! Requests out of the ordinary.
+
+use keyfob_api::{ExecAnswerError, ExecVersion};
+use keyfob_exec::Status;
+
+use super::{
+    super::{case::Likeness, observe::Observed, report::Verdict},
+    case::{Case, Heard},
+    plan::Probe,
+};
+
+const NO_ANSWER: &str = "there was no answer to compare with";
+
+pub(super) fn older_version(case: &Case<'_>) -> Vec<Verdict> {
+    let advice =
+        "answer in the apiVersion of the request, or exit with 1 and say that it is not supported";
+    case.for_run(Probe::Older, |run| match run.heard(ExecVersion::V1Beta1) {
+        Heard::Answer(_) => Verdict::pass("v1beta1 is answered in v1beta1"),
+        Heard::Unreadable(error @ ExecAnswerError::Version { .. }) => {
+            Verdict::fail(error.to_string(), advice)
+        }
+        Heard::Failed(Status::Exited(_)) if case.first_answer().is_some() => {
+            Verdict::pass(format!("v1beta1 is refused{}", case.secrets.said_by(run)))
+        }
+        heard => unlike(case, run, &heard, advice),
+    })
+}
+
+/// Plugins that need the cluster may fail without it; those that do not may still use it.
+pub(super) fn cluster_info(case: &Case<'_>) -> Vec<Verdict> {
+    let advice = "take the cluster's description as it comes, or leave it";
+    let without = case.run(Probe::Plain).and_then(Observed::<Probe>::answer);
+    case.for_run(Probe::Cluster, |run| match (case.likeness(run), without) {
+        (Likeness::Same, Some(_)) => Verdict::pass("it answers with and without"),
+        (Likeness::Same, None) => {
+            Verdict::pass("it needs it: the kubeconfig must say provideClusterInfo: true")
+        }
+        (Likeness::Differs, _) => {
+            Verdict::warn("with it, there is another sort of credential", advice)
+        }
+        (Likeness::Broke(reason), _) if failed(run) && case.subject.cluster.is_none() => {
+            Verdict::warn(
+                format!("told of a made-up cluster, it fails: {reason}"),
+                "give it a real one (--exec-info), or look why it does not do without",
+            )
+        }
+        (Likeness::Broke(reason), _) => Verdict::fail(reason, advice),
+        (Likeness::Incomparable, _) => Verdict::not_checked(NO_ANSWER),
+    })
+}
+
+pub(super) fn large_authority(case: &Case<'_>) -> Vec<Verdict> {
+    let advice = "read the variable to its end: a cluster's authorities may be a hundred kilobytes";
+    // A plugin that fails for the cluster at all was told so before.
+    if case.run(Probe::Cluster).is_none_or(|run| run.answer().is_none()) {
+        return vec![Verdict::not_checked("there was no answer with a cluster")];
+    }
+    case.for_run(Probe::LargeAuthority, |run| {
+        alike(case.likeness(run), "answered as before", advice)
+    })
+}
+
+pub(super) fn extra_fields(case: &Case<'_>) -> Vec<Verdict> {
+    let advice = "ignore unknown fields of a request: the next kubectl may send one";
+    case.for_run(Probe::ExtraFields, |run| alike(case.likeness(run), "ignored", advice))
+}
+
+pub(super) fn no_info(case: &Case<'_>) -> Vec<Verdict> {
+    let advice = "say on stderr that KUBERNETES_EXEC_INFO is not set, and exit with 1: without it nobody knows which \
+                  version to answer in";
+    case.for_run(Probe::NoInfo, |run| match run.heard(ExecVersion::V1) {
+        Heard::Failed(status @ Status::Exited(_)) => Verdict::pass(status.to_string()),
+        Heard::Answer(_)
+        | Heard::Unreadable(ExecAnswerError::Version { returned: Some(_), .. }) => {
+            Verdict::warn("it answers though nobody asked, in a version of its own choice", advice)
+        }
+        heard => Verdict::fail(case.secrets.told(run, &heard), advice),
+    })
+}
+
+/// What is said of a run that should have gone as the first did.
+pub(super) fn alike(likeness: Likeness, well: &str, advice: &str) -> Verdict {
+    match likeness {
+        Likeness::Same => Verdict::pass(well),
+        Likeness::Differs => {
+            Verdict::warn("there is another sort of credential than before", advice)
+        }
+        Likeness::Broke(reason) => Verdict::fail(reason, advice),
+        Likeness::Incomparable => Verdict::not_checked(NO_ANSWER),
+    }
+}
+
+fn unlike(case: &Case<'_>, run: &Observed<Probe>, heard: &Heard, advice: &str) -> Verdict {
+    match (case.crash(heard), case.first_answer()) {
+        (_, Some(_)) => Verdict::fail(case.secrets.told(run, heard), advice),
+        (Some(crash), None) => Verdict::fail(crash, advice),
+        (None, None) => Verdict::not_checked(NO_ANSWER),
+    }
+}
+
+fn failed(run: &Observed<Probe>) -> bool {
+    matches!(run.heard(ExecVersion::V1), Heard::Failed(Status::Exited(_)))
+}
