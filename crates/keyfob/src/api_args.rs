@@ -1,24 +1,26 @@
 //! The flags that lead to a cluster, and the client that is made with them.
 
-use std::{io, net::IpAddr, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::Args;
-use keyfob_control::facts::plain;
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
-};
+use keyfob_client::{Authenticators, Clients, Kubeconfig, KubeconfigError, Overrides};
+use keyfob_exec::SystemEnvironment;
+use kube::{Client, Config};
 use thiserror::Error;
 
-use crate::{Outcome, Verdict, match_images::shown};
+use crate::kube::{
+    chosen::{Chosen, Cluster, Wanted, kubeconfigs},
+    failure::KubeFailure,
+};
 
 /// Which cluster is asked.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ApiArgs {
-    /// The kubeconfig. Without it: `$KUBECONFIG`, else `~/.kube/config`, else the service account of the pod this runs in.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The kubeconfigs: one, which must be there, or several with colons between them. Without it: `$KUBECONFIG`, else
+    /// `~/.kube/config`, else the service account of the pod this runs in.
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) kubeconfig: Option<OsString>,
     /// The context of the kubeconfig. Without it: the current one.
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
@@ -38,152 +40,63 @@ impl ApiArgs {
         self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// Makes the client; nothing is asked yet. It must be called within a runtime.
-    pub(crate) async fn open(&self) -> Result<Api, ApiError> {
-        Api::new(self.config().await?)
-    }
-
-    async fn config(&self) -> Result<Config, ApiError> {
-        match self.read() {
-            Ok(read) => {
-                let contexts =
-                    read.contexts.iter().map(|context| context.name.clone()).collect::<Vec<_>>();
-                let options =
-                    KubeConfigOptions { context: self.context.clone(), ..Default::default() };
-                let config = Config::from_custom_kubeconfig(read, &options).await;
-                config.map_err(|error| self.unusable(&error, &contexts))
-            }
-            Err(error) if is_absent(&error) && !self.named() => {
-                Config::incluster().map_err(|error| ApiError::NoCluster(error.to_string()))
-            }
-            Err(error) => Err(self.unusable(&error, &[])),
+    /// Makes the client; nothing is asked yet, and the user's plugin is run when something is. It must be called within a
+    /// runtime.
+    pub(crate) fn open(&self) -> Result<Api, ApiError> {
+        match self.wanted().choose(&SystemEnvironment) {
+            Ok(chosen) => Api::new(chosen),
+            Err(KubeFailure::Nothing { .. }) if !self.named() => Api::of_this_pod(),
+            Err(failure) => Err(failure.into()),
         }
     }
 
-    fn read(&self) -> Result<Kubeconfig, KubeconfigError> {
-        match &self.kubeconfig {
-            Some(file) => Kubeconfig::read_from(file),
-            None => Kubeconfig::read(),
+    fn wanted(&self) -> Wanted {
+        let context_name = self.context.clone().unwrap_or_default();
+        Wanted {
+            rules: kubeconfigs(self.kubeconfig.as_deref(), &SystemEnvironment),
+            overrides: Overrides { context_name, ..Overrides::default() },
+            kuberc: None,
         }
-    }
-
-    fn unusable(&self, error: &KubeconfigError, contexts: &[String]) -> ApiError {
-        let file = match &self.kubeconfig {
-            Some(file) => shown(&file.to_string_lossy()).into_owned(),
-            None => "of $KUBECONFIG or ~/.kube/config".to_owned(),
-        };
-        let contexts = contexts.iter().map(|name| shown(name).into_owned()).collect::<Vec<_>>();
-        ApiError::Kubeconfig { file, fault: fault(error, &contexts.join(", ")) }
     }
 }
 
 impl Api {
     /// A client of the server that a kubeconfig's text leads to.
-    pub(crate) async fn of(kubeconfig: &str) -> Result<Self, ApiError> {
-        let unusable = |error| {
-            let fault = fault(&error, "none");
-            ApiError::Kubeconfig { file: "of the embedded API server".to_owned(), fault }
-        };
-        let read = Kubeconfig::from_yaml(kubeconfig).map_err(unusable)?;
-        let options = KubeConfigOptions::default();
-        Self::new(Config::from_custom_kubeconfig(read, &options).await.map_err(unusable)?)
+    pub(crate) fn of(kubeconfig: &str) -> Result<Self, ApiError> {
+        let kubeconfig = Kubeconfig::parse(kubeconfig.as_bytes()).map_err(ApiError::Embedded)?;
+        Self::new(Wanted::default().choose_from(&kubeconfig, &SystemEnvironment)?)
     }
 
-    fn new(mut config: Config) -> Result<Self, ApiError> {
-        // How long an answer may take is for whoever asks.
-        config.connect_timeout = Some(Duration::from_secs(5));
-        // Whoever asks learns what the server said, and not that it took too long.
-        config.default_retry = false;
-        // The one TLS stack of this process; it fails only if somebody chose it before.
-        rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
-        hide_user(&mut config);
-        forget_proxy(&mut config);
-        let server = config.cluster_url.to_string();
-        let token_file = config.auth_info.token_file.clone().map(PathBuf::from);
-        let client = Client::try_from(config).map_err(|error| ApiError::Client(plain(&error)))?;
+    fn new(chosen: Chosen) -> Result<Self, ApiError> {
+        chosen.warn();
+        let cluster = Cluster::new(chosen, Authenticators::system());
+        let (client, server) = cluster.connect()?;
+        let token_file = cluster.chosen.config.user.token_file.clone();
         Ok(Self { client, server, token_file })
     }
-}
 
-/// Whoever logs in with the address is told to nobody, and no client sends it.
-fn hide_user(config: &mut Config) {
-    let url = &config.cluster_url;
-    let authority = url.authority().and_then(|all| all.as_str().rsplit_once('@'));
-    if let Some((user, _host)) = authority
-        && let Ok(url) = url.to_string().replacen(&format!("{user}@"), "", 1).parse()
-    {
-        config.cluster_url = url;
-    }
-}
-
-/// No proxy can reach this machine for us.
-fn forget_proxy(config: &mut Config) {
-    let host = config.cluster_url.host().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    if host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback()) {
-        config.proxy_url = None;
-    }
-}
-
-fn is_absent(error: &KubeconfigError) -> bool {
-    match error {
-        KubeconfigError::FindPath => true,
-        KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
-        _ => false,
-    }
-}
-
-/// What is wrong with a kubeconfig, and what to do. A parser's words may quote the file, and there are tokens in it.
-fn fault(error: &KubeconfigError, contexts: &str) -> String {
-    match error {
-        KubeconfigError::ReadConfig(error, file) => {
-            format!("cannot be read: {}: {error}", shown(&file.to_string_lossy()))
-        }
-        KubeconfigError::FindPath => "cannot be found; name one with --kubeconfig".to_owned(),
-        KubeconfigError::Parse(error) => match error.location() {
-            Some(at) => format!(
-                "is no kubeconfig, from line {}, column {} on; `kubectl config view` reads it too",
-                at.line(),
-                at.column()
-            ),
-            None => "is no kubeconfig; `kubectl config view` reads it too".to_owned(),
-        },
-        KubeconfigError::CurrentContextNotSet if contexts.is_empty() => {
-            "has no context: is it a kubeconfig? `kubectl config view` reads it too".to_owned()
-        }
-        KubeconfigError::CurrentContextNotSet => {
-            format!("has no current context; choose one with --context: {contexts}")
-        }
-        KubeconfigError::LoadContext(name) => {
-            format!("has no context {}; it has: {contexts}", shown(name))
-        }
-        KubeconfigError::LoadClusterOfContext(name) => {
-            format!("has no cluster {}, which its context names", shown(name))
-        }
-        other => format!("is of no use: {other}"),
+    fn of_this_pod() -> Result<Self, ApiError> {
+        let mut config =
+            Config::incluster().map_err(|error| ApiError::NoCluster(error.to_string()))?;
+        config.connect_timeout = Some(Duration::from_secs(5));
+        config.default_retry = false;
+        let server = config.cluster_url.to_string();
+        let token_file = config.auth_info.token_file.clone().map(PathBuf::from);
+        let client = Clients::system().connect_kube(config).map_err(KubeFailure::from)?;
+        Ok(Self { client, server, token_file })
     }
 }
 
 /// Why there is no client.
 #[derive(Debug, Error)]
 pub(crate) enum ApiError {
-    #[error("the kubeconfig {file} {fault}")]
-    Kubeconfig { file: String, fault: String },
+    #[error(transparent)]
+    Cluster(#[from] KubeFailure),
+    #[error("the kubeconfig of the embedded API server is none: {0}")]
+    Embedded(KubeconfigError),
     #[error(
         "no cluster is known: there is no kubeconfig ($KUBECONFIG, ~/.kube/config), and this is no pod of one ({0}); \
          name a kubeconfig with --kubeconfig"
     )]
     NoCluster(String),
-    #[error("the client of the cluster cannot be set up: {0}")]
-    Client(String),
-}
-
-impl From<ApiError> for Outcome {
-    fn from(error: ApiError) -> Self {
-        Self {
-            stderr: format!("keyfob: {error}\n"),
-            verdict: Verdict::WrongInput,
-            ..Self::default()
-        }
-    }
 }

@@ -12,6 +12,7 @@ use crate::{
     demo::DemoArgs,
     explain::ExplainArgs,
     get::GetArgs,
+    kube::KubeCommand,
     provider::{self, ProviderCommand},
     pull::PullArgs,
     records::RecordsCommand,
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Conformance(Box<ConformanceArgs>),
     /// Say, grant or enforce which audiences a node may ask tokens for.
     Audience(AudienceCommand),
+    /// Use a kubeconfig whose user has an exec plugin: its token, who it is, requests, a proxy, a cache, and why it fails.
+    Kube(KubeCommand),
     /// Run a small API server for trying and testing: service accounts, tokens, and the rule for nodes.
     Apiserver(Box<ApiserverArgs>),
     /// Show what Keyfob does, on this machine, with nothing to install.

@@ -2,7 +2,7 @@
 //!
 //! - `stage`: what is there. `cluster` has its pods and roles; `issuer` verifies their tokens for the registry.
 //! - `node`: what a kubelet is made of here: it finds credentials, pulls images, and remembers who may use them.
-//! - The acts, in order: `opening`, `node_login`, `pod_identity`, `entitlement`, `audience`, `hanging`.
+//! - The acts, in order: `opening`, `node_login`, `pod_identity`, `entitlement`, `audience`, `hanging`, `kubeconfig_user`.
 //! - `story`: what is told, and whether every step did what it should. `keep`: what there is to play with.
 
 mod audience;
@@ -11,6 +11,7 @@ mod entitlement;
 mod hanging;
 mod issuer;
 mod keep;
+mod kubeconfig_user;
 mod node;
 mod node_login;
 mod opening;
@@ -75,7 +76,7 @@ fn in_runtime(directory: &Path, args: &DemoArgs, story: &mut Story) -> Result<()
 /// Nothing is left of the stage if it could not be set.
 async fn play(directory: &Path, story: &mut Story) -> Option<Stage> {
     let stage = opening::play(directory, story).await?;
-    let node = match Node::new(&stage, HostOptions::default()).await {
+    let node = match Node::new(&stage, HostOptions::default()) {
         Ok(node) => node,
         Err(error) => {
             story.step("a node can be made of it", Err(error));
@@ -87,6 +88,7 @@ async fn play(directory: &Path, story: &mut Story) -> Option<Stage> {
     entitlement::play(&stage, &node, story).await;
     audience::play(&stage, &node, story).await;
     hanging::play(&stage, story).await;
+    kubeconfig_user::play(&stage, story).await;
     story.summary();
     Some(stage)
 }

@@ -158,7 +158,7 @@ impl IdentityArgs {
             let (api, server) = embedded::start(&self.objects, audiences, &pod).await?;
             (Place::Embedded, Accounts::Api(accounts(api, timeout)), Some(server))
         } else {
-            let api = self.cluster.open().await?;
+            let api = self.cluster.open()?;
             (Place::Cluster(api.server.clone()), Accounts::Api(accounts(api, timeout)), None)
         };
         Ok(Some(Opened { puller: Puller { pod, place, server }, accounts }))

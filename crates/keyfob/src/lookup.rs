@@ -85,11 +85,13 @@ impl Sources {
 /// Plugins are out of reach of a terminal's Ctrl-C; whoever stops us stops them, when the runtime is dropped.
 pub(crate) async fn unless_stopped<T>(work: impl Future<Output = T>) -> Result<T, LookupFailure> {
     tokio::select! {
-        done = work => return Ok(done),
+        // Signals first: they are listened for before any plugin is started.
+        biased;
         got = received(SignalKind::hangup()) => got?,
         got = received(SignalKind::interrupt()) => got?,
         got = received(SignalKind::quit()) => got?,
         got = received(SignalKind::terminate()) => got?,
+        done = work => return Ok(done),
     }
     Err(LookupFailure::Stopped)
 }

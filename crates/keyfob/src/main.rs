@@ -13,10 +13,12 @@ mod explain;
 mod get;
 mod host_args;
 mod identity_args;
+mod kube;
 mod logging;
 mod lookup;
 mod match_images;
 mod namespaced;
+mod page;
 mod provider;
 mod pull;
 mod records;
@@ -38,6 +40,9 @@ fn main() -> ExitCode {
     if let Some(plugin) = provider::asked_for() {
         return plugin;
     }
+    if let Some(outcome) = kube::asked_for() {
+        return outcome.print();
+    }
     let typed = cli::command().get_matches();
     let outcome = match Cli::from_arg_matches(&typed).unwrap_or_else(|error| error.exit()).command {
         Command::Match(args) => match_images::run(&args),
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         Command::Provider(command) => provider::run(&command),
         Command::Conformance(args) => conformance::run(&args),
         Command::Audience(command) => audience::run(&command),
+        Command::Kube(command) => kube::run(&command),
         Command::Apiserver(args) => apiserver::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => completions(shell),

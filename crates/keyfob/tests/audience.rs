@@ -251,10 +251,14 @@ fn wrong_input_is_told_as_such() {
         (["--objects", "none.yaml"], "none.yaml cannot be read: No such file"),
         (["--objects", "bad.yaml"], "bad.yaml"),
         (["--objects", "empty.yaml"], "there is no pod team/app in the manifests"),
-        (["--kubeconfig", "none"], "the kubeconfig none cannot be read: none: No such file"),
-        (["--kubeconfig", "bad.yaml"], "the kubeconfig bad.yaml is no kubeconfig, from line 1"),
-        (["--kubeconfig", "leaky"], "the kubeconfig leaky is no kubeconfig"),
-        (["--context", "x"], "the kubeconfig of $KUBECONFIG or ~/.kube/config cannot be read: "),
+        (["--kubeconfig", "none"], "the kubeconfig cannot be read: stat none: no such file"),
+        (["--kubeconfig", "no:ne"], "there is no kubeconfig: no is missing, ne is missing;"),
+        (
+            ["--kubeconfig", "bad.yaml"],
+            "error loading config file \"bad.yaml\": invalid YAML at line",
+        ),
+        (["--kubeconfig", "leaky"], "error loading config file \"leaky\": invalid YAML at line"),
+        (["--context", "x"], "there is no kubeconfig: "),
     ] {
         let (code, stdout, stderr) = folder.check("vault", &args);
         assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}");
@@ -339,4 +343,20 @@ fn a_context_is_chosen_by_its_name() {
         (code, stderr),
         (2, "keyfob: the kubeconfig config has no context there; it has: here\n".to_owned())
     );
+}
+
+#[test]
+fn a_plugin_that_fails_leaves_the_question_open() {
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never",
+    });
+    let mut config: Value = serde_json::from_str(&kubeconfig("https://127.0.0.1:1")).unwrap();
+    config["users"][0]["user"] = json!({"exec": exec});
+    let folder = Folder::new().with("config", &config.to_string());
+
+    let (code, stdout, stderr) = folder.check("vault", &["--kubeconfig", "config"]);
+
+    assert_eq!((code, stdout.as_str()), (3, ""));
+    let why = ": getting credentials: exec: executable /bin/false failed with exit code 1\n";
+    assert!(stderr.ends_with(why), "{stderr}");
 }

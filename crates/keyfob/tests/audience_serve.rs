@@ -19,7 +19,10 @@ use std::{
 };
 
 use api_server::{API_TOKEN, kubeconfig, refusal};
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use base64::{
+    Engine as _,
+    prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
+};
 use keyfob_testkit::{Internet, LeakCheck, Request, Response};
 use nix::{
     sys::signal::{self, Signal},
@@ -215,9 +218,12 @@ fn it_knows_the_api_servers_own_audiences() {
         (&of_pod, &[], &["https://a.example", "https://b.example"]),
         (&of_pod, &told, &["x", "y", "z"]),
     ] {
-        let mut kubeconfig: Value =
-            serde_json::from_str(&kubeconfig(&Internet::start(cluster).url())).unwrap();
+        let server = Internet::start(cluster);
+        let url = server.url().replace("http:", "https:");
+        let mut kubeconfig: Value = serde_json::from_str(&kubeconfig(&url)).unwrap();
         *kubeconfig.pointer_mut("/users/0/user").unwrap() = user.clone();
+        let authority = BASE64_STANDARD.encode(server.ca_pem());
+        kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"] = json!(authority);
         let webhook = Webhook::start(&kubeconfig.to_string(), args);
         webhook.says("[+] api-server: ok");
 

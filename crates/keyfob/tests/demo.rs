@@ -21,13 +21,14 @@ use nix::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-const HEADINGS: [&str; 6] = [
+const HEADINGS: [&str; 7] = [
     "0. A private registry, a small cluster, a node with plugins\n",
     "\n1. The node's own login, cold and warm\n",
     "\n2. A pod pulls by its own identity\n",
     "\n3. Another pod is refused that image, although it is on disk\n",
     "\n4. A token that the node may not ask for\n",
     "\n5. A plugin that hangs harms no other\n",
+    "\n6. A kubeconfig's user logs in with a plugin\n",
 ];
 
 /// What it says when it is done, and when everything stays.
@@ -73,7 +74,7 @@ fn every_step_does_what_it_should() {
         rest = rest.split_once(heading).unwrap_or_else(|| panic!("{heading} in {stdout}")).1;
     }
     let (acts, summary) = stdout.split_once(SUMMARY).unwrap();
-    assert_eq!((acts.matches("\n  ✓ ").count(), stdout.matches('✗').count()), (19, 0), "{stdout}");
+    assert_eq!((acts.matches("\n  ✓ ").count(), stdout.matches('✗').count()), (23, 0), "{stdout}");
     assert_eq!(summary.matches('✓').count(), HEADINGS.len(), "{stdout}");
     for told in [
         "refused with status code 401",
@@ -88,7 +89,7 @@ fn every_step_does_what_it_should() {
         "is not authorized to request tokens for audience \"registry.demo\"",
         "verbs: [request-serviceaccounts-token-audience]",
         "was killed after 0.5 s without an answer",
-        "To come: a kubeconfig user with an exec plugin",
+        "fifty requests at once are answered after one run",
     ] {
         assert!(stdout.contains(told), "{told} in {stdout}");
     }
@@ -195,7 +196,7 @@ fn what_is_kept_can_be_played_with_by_the_commands_that_are_printed() {
         assert_eq!(code, Some(i32::from(comment == "refused")), "{line}\n{stdout}{stderr}");
         leaks.text(words, &stdout).text(words, &stderr);
     }
-    assert_eq!(ran, [["./keyfob"; 6].as_slice(), &["kubectl", "skopeo"]].concat());
+    assert_eq!(ran, [["./keyfob"; 8].as_slice(), &["kubectl", "skopeo"]].concat());
 
     let (code, stdout, stderr) = demo.stop();
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");

@@ -44,6 +44,11 @@ impl Running {
         self.kubeconfig(User::node(node))
     }
 
+    /// From now on a token of one of its kubeconfigs is refused. Says whether there was one.
+    pub fn revoke(&self, token: &Secret<String>) -> bool {
+        self.api.tokens.revoke(token)
+    }
+
     /// Every node that is there, or that a pod is on.
     pub fn nodes(&self) -> BTreeSet<String> {
         let objects = self.api.store.snapshot().objects;

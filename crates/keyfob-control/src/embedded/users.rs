@@ -115,6 +115,11 @@ impl Tokens {
         Ok(token)
     }
 
+    pub(super) fn revoke(&self, token: &Secret<String>) -> bool {
+        let sum: [u8; 32] = Sha256::digest(token.expose()).into();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&sum).is_some()
+    }
+
     pub(super) fn find(&self, token: &str) -> Option<User> {
         let sum: [u8; 32] = Sha256::digest(token).into();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&sum).cloned()

@@ -20,6 +20,7 @@ use crate::{
     api_args::{ApiArgs, ApiError},
     audience::report::Report,
     cli::Output,
+    lookup::unless_stopped,
     match_images::shown,
     namespaced::Namespaced,
 };
@@ -30,7 +31,7 @@ use crate::{
                   \"volumes\":[{\"volume\",\"through\",\"audiences\",\"error\"}],\"nodeAuthorizer\",\"remedies\":[{\"what\",\"yaml\"}]}, \
                   where message is what the API server says, and nodeAuthorizer why the node may not even ask, or null.\n\
                   Exit codes: 0 it may, 1 it may not, 2 wrong input, 3 that could not be learnt, 4 the answer could not \
-                  be written."
+                  be written, 130 it was stopped by a signal."
 )]
 pub(super) struct CheckArgs {
     /// The pod that the token is for.
@@ -64,9 +65,10 @@ pub(super) fn run(args: &CheckArgs) -> Outcome {
         Ok(runtime) => runtime,
         Err(error) => return CheckError::from(error).into(),
     };
-    match runtime.block_on(args.check()) {
-        Ok(report) => report.outcome(args.output),
-        Err(error) => error.into(),
+    match runtime.block_on(unless_stopped(args.check())) {
+        Ok(Ok(report)) => report.outcome(args.output),
+        Ok(Err(error)) => error.into(),
+        Err(stopped) => stopped.into(),
     }
 }
 
@@ -78,7 +80,7 @@ enum World {
 
 impl CheckArgs {
     async fn check(&self) -> Result<Report, CheckError> {
-        let mut world = self.world().await?;
+        let mut world = self.world()?;
         let pod = world.pod(&self.pod).await?;
         let node = self.node_of(&world, &pod)?;
         if let World::Files(objects) = &mut world {
@@ -89,9 +91,9 @@ impl CheckArgs {
         Ok(Report { judgement, node, node_authorizer: world.may_ask(&asked).await })
     }
 
-    async fn world(&self) -> Result<World, CheckError> {
+    fn world(&self) -> Result<World, CheckError> {
         if self.objects.is_empty() {
-            let api = self.api.open().await?;
+            let api = self.api.open()?;
             return Ok(World::Cluster(Cluster::new(api.client), api.server));
         }
         let mut reader = Reader::default().ignore_unknown();

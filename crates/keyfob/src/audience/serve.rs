@@ -89,7 +89,7 @@ impl ServeArgs {
         let (certificate, key) = (self.tls_cert.clone(), self.tls_key.clone());
         let certificates = Certificates::watch(certificate, key, RENEWAL, Arc::new(SystemClock))?;
         let tls = tls_with(Arc::clone(&certificates) as _)?;
-        let api = self.api.open().await?;
+        let api = self.api.open()?;
         let cluster = Cluster::new(api.client);
         let health = Health::new(certificates, FRESH);
         let app = router(Arc::new(cluster.clone()), self.options(), Arc::clone(&health));

@@ -38,7 +38,7 @@ pub(super) async fn play(stage: &Stage, story: &mut Story) {
 async fn pulls(stage: &Stage) -> Result<(Seen, Seen), String> {
     let mut options = HostOptions::default();
     options.timeouts.insert(HANGS.to_owned(), PATIENCE);
-    let node = Node::new(stage, options).await?;
+    let node = Node::new(stage, options)?;
     stage.registry.inject(Fault::stall().only("/exchange").always());
     let pulls = tokio::try_join!(
         node.ensure(stage, (TOOLS, PullPolicy::Always), Some(WEB)),

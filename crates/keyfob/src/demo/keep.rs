@@ -46,7 +46,9 @@ $ ./keyfob pull {base} {host} --pull-policy Always
 $ ./keyfob records list
 $ ./keyfob explain {app} {batch}  # it gets a login, which opens other images
 $ ./keyfob audience check --kubeconfig admin.kubeconfig --pod {account} --audience {AUDIENCE}
-$ kubectl --kubeconfig admin.kubeconfig get pods,roles --all-namespaces
+$ ./keyfob kube explain --kubeconfig developer.kubeconfig
+$ ./keyfob kube get --raw /api/v1/pods --kubeconfig developer.kubeconfig
+$ kubectl --kubeconfig developer.kubeconfig get pods,roles --all-namespaces
 $ skopeo inspect --tls-verify=false --authfile node-login.json docker://{base}
 
 Ctrl-C ends it and removes everything.

@@ -37,9 +37,9 @@ pub(super) struct Node {
 
 impl Node {
     /// A node as the stage's directory has it. What is on disk is there for the next one, too.
-    pub(super) async fn new(stage: &Stage, options: HostOptions) -> Result<Self, String> {
+    pub(super) fn new(stage: &Stage, options: HostOptions) -> Result<Self, String> {
         let kubeconfig = stage.cluster.node_kubeconfig(NODE).unwrap_or_default();
-        let api = Api::of(kubeconfig.expose()).await.map_err(told)?;
+        let api = Api::of(kubeconfig.expose()).map_err(told)?;
         let config = Config::read(&stage.file("config.yaml")).map_err(told)?;
         let started = Arc::new(AtomicUsize::new(0));
         let host = Host::builder(config, &stage.file("plugins"))

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! admin.kubeconfig, node-1.kubeconfig   the ways to the API server
+//! developer.kubeconfig                  another, for a user whose plugin is this program
 //! node-login.json                       the node's login at the registry
 //! config.yaml, plugins/                 the CredentialProviderConfig and its plugins
 //! oci/                                  the images on disk, and the records of who may use them
@@ -9,7 +10,7 @@
 //! ```
 
 use std::{
-    fs::{OpenOptions, Permissions},
+    fs::{self, OpenOptions, Permissions},
     io::{self, Write as _},
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink},
     path::{Path, PathBuf},
@@ -31,6 +32,7 @@ use tempfile::TempDir;
 use super::{
     cluster::{self, AUDIENCE, PODS, Pod},
     issuer::Issuer,
+    kubeconfig_user,
     node::told,
 };
 use crate::{
@@ -49,6 +51,11 @@ pub(super) const TOOLS: &str = "platform/tools:v1";
 pub(super) const APP: &str = "team-a/app:v1";
 /// The image of the team that is new.
 pub(super) const REPORTS: &str = "team-c/reports:v1";
+
+/// The kubeconfig of somebody who may do everything.
+pub(super) const ADMIN: &str = "admin.kubeconfig";
+/// The kubeconfig of a user with a plugin.
+pub(super) const DEVELOPER: &str = "developer.kubeconfig";
 
 /// Where everything is put, for its owner alone. It is gone when this is dropped.
 pub(super) fn directory() -> io::Result<TempDir> {
@@ -70,7 +77,7 @@ impl Stage {
         let path = directory.canonicalize().map_err(told)?;
         let cluster = cluster::start().await?;
         let admin = cluster.admin_kubeconfig().ok_or("the system gives no random numbers")?;
-        let admin = Api::of(admin.expose()).await.map_err(told)?;
+        let admin = Api::of(admin.expose()).map_err(told)?;
         let issuer = Issuer::ask(&admin.client, cluster.issuer(), Arc::new(SystemClock)).await?;
         let password = password()?;
         let registry = start_registry(&password, issuer).await?;
@@ -106,6 +113,7 @@ impl Stage {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(config.expose().as_bytes())?;
         symlink(std::env::current_exe()?, self.file("keyfob"))?;
+        fs::write(self.file(DEVELOPER), kubeconfig_user::kubeconfig(self))?;
         Ok(())
     }
 
@@ -165,6 +173,11 @@ fn image(name: &str) -> ImageToMake {
         platforms: vec![Platform::this_machine().to_string()],
         ..ImageToMake::default()
     }
+}
+
+/// As kubeconfigs write certificates.
+pub(super) fn base64(text: &str) -> String {
+    BASE64_STANDARD.encode(text)
 }
 
 fn password() -> Result<Secret<String>, String> {

@@ -93,12 +93,11 @@ pub(super) fn checked(is_right: bool, told: String) -> Told {
 }
 
 const NEXT: &str = "
-To come: a kubeconfig user with an exec plugin. The client side is not built yet.
-
 Next:  keyfob demo --keep       leaves all of this running, with commands to play with
        keyfob explain --help    why does an image get its credentials, or none?
        keyfob pull --help       an image into an OCI layout, with the right credentials
-       docs/identity.md         pulling as the pod; docs/audiences.md, docs/plugins.md
+       keyfob kube --help       a kubeconfig's exec user: tokens, a proxy, a cache across commands
+       docs/identity.md         pulling as the pod; docs/audiences.md, docs/plugins.md, docs/kubeconfig.md
 ";
 
 pub(super) fn since(began: SystemTime) -> Duration {

@@ -42,7 +42,7 @@ fn variable(name: &OsStr, host: &dyn Environment) -> Variable {
 }
 
 /// Hides what follows a name that speaks of a secret (`--token=…` and `--password …`), and who logs in to a URL.
-fn arguments(args: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn arguments(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut next_is_secret = false;
     args.map(|arg| {
         if std::mem::take(&mut next_is_secret) && !arg.starts_with("--") {
@@ -68,7 +68,7 @@ fn names_a_secret(name: &str) -> bool {
 }
 
 /// `https://user:password@host/` as `https://***@host/`.
-fn without_user(arg: &str) -> String {
+pub(crate) fn without_user(arg: &str) -> String {
     let mut pieces = arg.split("://");
     let mut shown = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub(super) use crate::page::Problem;
+
 /// All there is to say about one image.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -203,18 +205,4 @@ pub(super) enum CacheState {
     Hit,
     Stored,
     NotKept,
-}
-
-/// Something wrong, and what to do about it.
-#[derive(Debug, Serialize)]
-pub(super) struct Problem {
-    pub(super) problem: String,
-    #[serde(rename = "do")]
-    pub(super) remedy: String,
-}
-
-impl Problem {
-    pub(super) fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { problem: problem.into(), remedy: remedy.into() }
-    }
 }

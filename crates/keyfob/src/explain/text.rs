@@ -1,15 +1,13 @@
 //! The report for people: the answer first, then everything it stands on.
 
-use keyfob_exec::on_one_line;
-
 use super::{
     command,
     report::{
-        Cache, CacheState, Claims, Command, Compared, Credential, File, Identity, Object, Problem,
-        Provider, ProviderResult, Puller, Report,
+        Cache, CacheState, Claims, Command, Compared, Credential, File, Identity, Object, Provider,
+        ProviderResult, Puller, Report,
     },
 };
-use crate::match_images::shown;
+use crate::{match_images::shown, page::Page};
 
 /// The whole report.
 pub(super) fn print(report: &Report) -> String {
@@ -25,29 +23,10 @@ pub(super) fn print(report: &Report) -> String {
     report.files.iter().for_each(|file| page.file(file));
     report.providers.iter().for_each(|provider| page.provider(provider));
     page.credentials(&report.credentials, report.anonymous);
-    page.0
+    page.text()
 }
 
-#[derive(Default)]
-struct Page(String);
-
 impl Page {
-    /// What others wrote is in most lines.
-    fn line(&mut self, text: &str) {
-        self.0 += &on_one_line(text);
-        self.0.push('\n');
-    }
-
-    fn heading(&mut self, title: &str) {
-        self.line("");
-        self.line(title);
-    }
-
-    /// A name and what there is to say, on a line of its own.
-    fn fact(&mut self, name: &str, text: &str) {
-        self.line(format!("  {name:<12} {text}").trim_end());
-    }
-
     fn file(&mut self, file: &File) {
         let (kind, name) = file.source.split_once(':').unwrap_or(("file", &file.source));
         self.heading(&format!("{} {}", kind.replace('-', " "), shown(name)));
@@ -113,13 +92,6 @@ impl Page {
         }
         if let Some(deadline) = &command.deadline {
             self.fact("deadline", &format!("killed after {deadline}"));
-        }
-    }
-
-    fn problems(&mut self, problems: &[Problem]) {
-        for problem in problems {
-            self.fact("problem", &problem.problem);
-            self.fact("  do", &problem.remedy);
         }
     }
 

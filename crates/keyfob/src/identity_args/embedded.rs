@@ -27,7 +27,7 @@ pub(super) async fn start(
         Some(node) => server.node_kubeconfig(node),
         None => server.admin_kubeconfig(),
     };
-    let api = Api::of(kubeconfig.unwrap_or_default().expose()).await?;
+    let api = Api::of(kubeconfig.unwrap_or_default().expose())?;
     Ok((api, server))
 }
 

@@ -38,6 +38,16 @@ impl Cluster {
         self.internet.address().port()
     }
 
+    /// The certificate to trust, in PEM, if it is asked over TLS.
+    pub(crate) fn ca_pem(&self) -> &str {
+        self.internet.ca_pem()
+    }
+
+    /// What the last request has shown.
+    pub(crate) fn shown(&self) -> Option<String> {
+        self.internet.requests().last().unwrap().header("authorization").map(str::to_owned)
+    }
+
     /// Method and path of every request.
     pub(crate) fn asked(&self) -> Vec<String> {
         let requests = self.internet.requests().into_iter();

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use keyfob_testkit::{Internet, Response};
 use serde_json::{Value, json};
 
@@ -128,35 +129,88 @@ fn one_that_nobody_vouches_for_is_told_nothing() {
     assert_eq!(cluster.asked().len(), 0);
 }
 
-#[test]
-fn what_a_kubeconfigs_plugin_prints_is_not_told_when_it_fails_later() {
-    let node = node();
-    // The first token has expired, so another is asked for with the first request.
-    let expired = r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1",
-        "status":{"token":"hunter2-kubeconfig","expirationTimestamp":"2020-01-01T00:00:00Z"}}"#;
-    let (ran, answer) = (node.path("ran"), node.file("expired.json", expired));
-    let script = format!(
-        "if [ -e '{ran}' ]; then echo hunter2-kubeconfig; echo hunter2-signature >&2; exit 1; fi\n\
-         touch '{ran}'; cat '{answer}'\n",
-        ran = ran.display()
-    );
-    let script = node.file("login.sh", &script);
+/// A kubeconfig whose user's plugin is this shell script.
+fn with_login(node: &Node, cluster: &Cluster, script: &str) -> String {
+    let script = node.file("login.sh", script);
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh", "args": [script],
+        "interactiveMode": "Never",
+    });
+    let authority = BASE64_STANDARD.encode(cluster.ca_pem());
+    let server = cluster.url().replace("http:", "https:");
+    let cluster = json!({"server": server, "certificate-authority-data": authority});
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "test",
-        "clusters": [{"name": "test", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "users": [{"name": "test", "user": {"exec": {
-            "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh", "args": [script],
-            "interactiveMode": "Never",
-        }}}],
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": {"exec": exec}}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     });
-    let kubeconfig = node.file("exec.json", &config.to_string());
+    node.file("exec.json", &config.to_string())
+}
+
+/// What it prints when it does what it should.
+const LOGIN: &str = r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"hunter2-signature"}}"#;
+
+#[test]
+fn a_kubeconfigs_plugin_logs_us_in() {
+    let (node, cluster) = (node(), Cluster::start());
+    let kubeconfig = with_login(&node, &cluster, &format!("echo '{LOGIN}'\n"));
 
     let said = run(&node, "get", &[&POD, &["--kubeconfig", &kubeconfig, "-vvv"]]);
 
-    assert!(ran.exists());
-    let told = "https://127.0.0.1:1/: the client's own credentials cannot be had; run the kubeconfig's plugin by hand";
-    assert!(said.stderr.contains(told), "{}", said.stderr);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(cluster.shown().as_deref(), Some("Bearer hunter2-signature"));
+}
+
+#[test]
+fn a_kubeconfigs_plugin_that_fails_is_told_and_stands_in_no_other_providers_way() {
+    let (node, cluster) = (node(), Cluster::start());
+    let script = format!("echo '{LOGIN}'\necho 'log in first' >&2\nexit 1\n");
+    let kubeconfig = with_login(&node, &cluster, &script);
+
+    let said = run(&node, "get", &[&POD, &["--kubeconfig", &kubeconfig]]);
+
+    assert_eq!(said.code, 0);
+    assert!(said.stdout.contains("plain     r.example  bob"), "{}", said.stdout);
+    let told = format!(
+        "log in first\nkeyfob: provider tokens failed: failed to get service account: {}/: \
+         getting credentials: exec: executable /bin/sh failed with exit code 1\n",
+        cluster.url().replace("http:", "https:")
+    );
+    assert_eq!(said.stderr, told);
+    assert_eq!(cluster.asked().len(), 0);
+}
+
+#[test]
+fn a_kubeconfigs_plugin_that_hangs_is_not_waited_for() {
+    let (node, cluster) = (node(), Cluster::start());
+    let kubeconfig = with_login(&node, &cluster, "while :; do sleep 600; done\n");
+
+    let (error, _) = told(&node, &["--kubeconfig", &kubeconfig, "--timeout", "500ms"]);
+
+    assert!(error.ends_with("/: it gave no answer within 500ms"), "{error}");
+}
+
+#[test]
+fn what_a_kubeconfigs_plugin_prints_is_not_told_when_it_fails_later() {
+    let (node, cluster) = (node(), Cluster::answering(|_| refusal(401, "Unauthorized")));
+    let ran = node.path("ran");
+    let script = format!(
+        "echo '{LOGIN}'\nif [ -e '{ran}' ]; then echo 'log in again' >&2; exit 1; fi\ntouch '{ran}'\n",
+        ran = ran.display()
+    );
+    let kubeconfig = with_login(&node, &cluster, &script);
+
+    let said = run(&node, "get", &[&POD, &["--kubeconfig", &kubeconfig, "-vvv"]]);
+
+    assert_eq!(said.code, 0);
+    for told in [
+        "log in again\n",
+        "refreshing credentials after a 401 failed",
+        "/ does not know who asks: Unauthorized",
+    ] {
+        assert!(said.stderr.contains(told), "{told}\n{}", said.stderr);
+    }
 }
 
 #[test]
@@ -195,5 +249,5 @@ fn a_file_that_is_no_kubeconfig_is_said_to_be_none() {
     let said = run(&node, "get", &[&POD, &["--kubeconfig", &empty]]);
 
     assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("has no context: is it a kubeconfig?"), "{}", said.stderr);
+    assert!(said.stderr.contains("no kind \"Pod\" is registered"), "{}", said.stderr);
 }

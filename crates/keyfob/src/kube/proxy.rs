@@ -1,0 +1,135 @@
+//! `keyfob kube proxy`: the cluster at an address of this machine, for programs that cannot run plugins.
+//!
+//! Whoever can reach the port acts as the user, so it is on loopback only, and a browser is kept out: a page of somebody
+//! else's that makes it ask us names another host or another origin. `doorkeeper` decides that, `forward` passes on the rest.
+//! On a machine with other people a socket of the file system, which only its owner can open, is the better address.
+//!
+//! Upstream: `kubectl proxy`.
+//! Differs: the port is part of the host that must be named; any foreign origin is refused; nothing lets others in; headers that
+//! say who asks are taken out.
+
+mod doorkeeper;
+mod forward;
+mod socket;
+
+use std::{
+    io::{self, Write as _},
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kube::Client;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    time::sleep,
+};
+
+use self::{doorkeeper::Doorkeeper, forward::forward, socket::Socket};
+use super::{cluster_args::ClusterArgs, on_cluster};
+use crate::{Outcome, Verdict, lookup::LookupFailure};
+
+/// After a connection could not be accepted: perhaps a file is closed in the meantime.
+const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+#[command(after_help = "When it is ready it prints one line on stdout: its address.\n\
+                  Whoever can reach that address acts as the kubeconfig's user. Requests that name another host or come from a \
+                  web page of another origin are refused; Authorization and impersonation headers are taken out. If the plugin \
+                  fails, the answer is a Status with code 502 that says why.\n\
+                  Exit codes: 0 it was stopped by a signal, 1 it could not start, 2 a flag, the kubeconfig or the kuberc is wrong.")]
+pub(super) struct ProxyArgs {
+    /// The port on 127.0.0.1; 0 is any that is free.
+    #[arg(short, long, default_value_t = 8001, conflicts_with = "unix_socket")]
+    port: u16,
+    /// A socket in the file system instead, for this user only.
+    #[arg(short, long, value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
+    /// Refuse everything that changes something: only GET, HEAD and OPTIONS, and no upgrades.
+    #[arg(long)]
+    read_only: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(super) fn run(args: &ProxyArgs) -> Outcome {
+    let done = on_cluster(&args.cluster, async |cluster| {
+        let (client, _) = cluster.connect()?;
+        Ok(match args.serve(client).await {
+            Ok(never) => never,
+            Err(error) => Outcome { verdict: Verdict::No, ..Outcome::wrong_input(&error) },
+        })
+    });
+    match done {
+        Ok(outcome) => outcome,
+        Err(LookupFailure::Stopped) => Outcome::default(),
+        Err(failure) => failure.into(),
+    }
+}
+
+impl ProxyArgs {
+    /// Until somebody stops us.
+    async fn serve(&self, client: Client) -> io::Result<Outcome> {
+        if let Some(path) = &self.unix_socket {
+            let socket = Socket::open(path)?;
+            announce(&path.display().to_string()).await?;
+            let door = Arc::new(Doorkeeper::of_a_socket(self.read_only));
+            loop {
+                let accepted = socket.listener.accept().await;
+                welcome(accepted, &door, &client).await;
+            }
+        }
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let listener = TcpListener::bind(address).await.map_err(|error| taken(&error, address))?;
+        let address = listener.local_addr()?;
+        announce(&format!("http://{address}")).await?;
+        let door = Arc::new(Doorkeeper::of_a_port(address.port(), self.read_only));
+        loop {
+            let accepted = listener.accept().await;
+            welcome(accepted, &door, &client).await;
+        }
+    }
+}
+
+fn taken(error: &io::Error, address: SocketAddr) -> io::Error {
+    let why = format!("cannot listen on {address}: {error}; choose another port with --port");
+    io::Error::new(error.kind(), why)
+}
+
+/// Answers a connection beside the others. One that fails is no reason to end.
+async fn welcome<A>(
+    accepted: io::Result<(impl AsyncRead + AsyncWrite + Send + Unpin + 'static, A)>,
+    door: &Arc<Doorkeeper>,
+    client: &Client,
+) {
+    let (door, client) = (Arc::clone(door), client.clone());
+    let stream = match accepted {
+        Ok((stream, _)) => stream,
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection");
+            return sleep(AFTER_FAILED_ACCEPT).await;
+        }
+    };
+    tokio::spawn(async move {
+        let service = service_fn(|request| forward(request, &door, &client));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended");
+        }
+    });
+}
+
+async fn announce(address: &str) -> io::Result<()> {
+    // Whoever reads that it is ready may stop it at once: by then signals are waited for.
+    tokio::task::yield_now().await;
+    writeln!(io::stdout(), "serving on {address}")?;
+    io::stdout().flush()
+}

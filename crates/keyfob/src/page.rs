@@ -1,0 +1,59 @@
+//! A page for people: names and facts below each other.
+
+use keyfob_exec::on_one_line;
+use serde::Serialize;
+
+/// Lines, of which each is one whatever others wrote into it.
+#[derive(Debug, Default)]
+pub(crate) struct Page(String);
+
+impl Page {
+    /// What others wrote is in most lines.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.0 += &on_one_line(text);
+        self.0.push('\n');
+    }
+
+    pub(crate) fn heading(&mut self, title: &str) {
+        self.line("");
+        self.line(title);
+    }
+
+    /// A name and what there is to say, on a line of its own.
+    pub(crate) fn fact(&mut self, name: &str, text: &str) {
+        self.line(format!("  {name:<12} {text}").trim_end());
+    }
+
+    /// A name, and what there is to say on lines below each other.
+    pub(crate) fn facts<S: AsRef<str>>(&mut self, name: &str, texts: impl IntoIterator<Item = S>) {
+        for (index, text) in texts.into_iter().enumerate() {
+            self.fact(if index == 0 { name } else { "" }, text.as_ref());
+        }
+    }
+
+    pub(crate) fn problems(&mut self, problems: &[Problem]) {
+        for problem in problems {
+            self.fact("problem", &problem.problem);
+            self.fact("  do", &problem.remedy);
+        }
+    }
+
+    /// The whole page.
+    pub(crate) fn text(self) -> String {
+        self.0
+    }
+}
+
+/// Something wrong, and what to do about it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Problem {
+    pub(crate) problem: String,
+    #[serde(rename = "do")]
+    pub(crate) remedy: String,
+}
+
+impl Problem {
+    pub(crate) fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { problem: problem.into(), remedy: remedy.into() }
+    }
+}
