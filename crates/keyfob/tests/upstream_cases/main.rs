@@ -14,6 +14,14 @@
 
 mod accounts;
 mod caching;
+mod client_auth;
+mod client_clientcmd;
+mod client_connections;
+mod client_integration;
+mod client_kubeconfig;
+mod client_policy;
+mod client_refusal;
+mod client_sdk;
 mod config;
 mod docker_config;
 mod environment;
@@ -48,10 +56,15 @@ type Check = fn(file: &Value, row: &Value) -> Result<(), String>;
 /// Which check judges which group of which file.
 const CHECKS: &[&[(&str, &str, Check)]] = &[
     caching::CHECKS,
+    client_clientcmd::CHECKS,
+    client_connections::CHECKS,
+    client_integration::CHECKS,
+    client_kubeconfig::CHECKS,
+    client_policy::CHECKS,
+    client_sdk::CHECKS,
     config::CHECKS,
     docker_config::CHECKS,
     environment::CHECKS,
-    exec_wire::CHECKS,
     host::CHECKS,
     image_manager::CHECKS,
     images::CHECKS,
@@ -148,6 +161,7 @@ fn judged(check: Check, file: &Value, row: &Value) -> Result<(), String> {
 fn check_for(file: &str, group: &str) -> Option<Check> {
     CHECKS
         .iter()
+        .chain(client_auth::CHECKS)
         .chain(plugins::CHECKS)
         .chain(pull_records::CHECKS)
         .copied()
@@ -158,7 +172,10 @@ fn check_for(file: &str, group: &str) -> Option<Check> {
 
 /// The groups of rows in a file: `groups[].cases` under their `test`, or any list (or object with `rows`) under its key.
 fn groups(file: &Value) -> Vec<(String, Vec<Value>)> {
-    let rows = |value: &Value| value.as_array().or_else(|| value.get("rows")?.as_array()).cloned();
+    let rows = |value: &Value| {
+        let nested = || value.get("rows").or_else(|| value.get("cases"))?.as_array();
+        value.as_array().or_else(nested).cloned()
+    };
     if let Some(groups) = file.get("groups").and_then(Value::as_array) {
         return groups
             .iter()
