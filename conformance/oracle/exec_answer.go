@@ -144,6 +144,16 @@ func (w words) inWords(text string) string {
 	return text
 }
 
+// meaning is what a word stands for.
+func (w words) meaning(name string) string {
+	for _, word := range w {
+		if word[0] == name {
+			return word[1]
+		}
+	}
+	panic(name + " stands for nothing")
+}
+
 // named gives the word for a certificate.
 func (w words) named(certificate []byte) string {
 	for _, word := range w {

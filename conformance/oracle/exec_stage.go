@@ -36,12 +36,15 @@ func setStage(q storyQuestion) *stage {
 	s := &stage{question: q, folder: folder, log: &errorLog{}, environment: os.Environ(), errorOutput: os.Stderr}
 	check(os.Mkdir(filepath.Join(folder, "bin"), 0o700))
 	check(os.Symlink(plugin, filepath.Join(folder, "bin", "plugin")))
+	check(os.WriteFile(filepath.Join(folder, "token"), []byte("of a file\n"), 0o600))
 	s.startServers()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw})
 	s.words = words{
 		{"PLAIN_SERVER", s.plain.URL},
 		{"SERVER", s.server.URL},
 		{"CADATA64", base64.StdEncoding.EncodeToString(certificate)},
+		{"CERT_A64", base64.StdEncoding.EncodeToString([]byte(pairs.meaning("CERT_A")))},
+		{"KEY_A64", base64.StdEncoding.EncodeToString([]byte(pairs.meaning("KEY_A")))},
 		{"PLUGIN", filepath.Join(folder, "bin", "plugin")},
 		{"SCRIPT", filepath.Join(folder, "script")},
 		{"FOLDER", folder},

@@ -21,7 +21,7 @@ impl Differences {
 
     /// The files that the list says differ, below `crates`.
     pub fn code(&self) -> impl Iterator<Item = &'static str> {
-        TEXT.split('`').filter(|word| word.starts_with("keyfob-") && word.contains("/src/"))
+        TEXT.split('`').filter(|word| word.starts_with("keyfob") && word.contains("/src/"))
     }
 
     /// The names of all rows.

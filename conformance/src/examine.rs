@@ -9,7 +9,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use crate::{Judge, Topic, topic};
+use crate::{Judge, Topic};
 
 /// So many unexplained differences of one topic are shown; the rest is counted.
 const SHOWN: usize = 10;
@@ -23,7 +23,6 @@ pub struct Report {
     sorts: BTreeMap<&'static str, u32>,
     explained: BTreeMap<&'static str, u32>,
     unexplained: u32,
-    waiting: usize,
     /// The first few unexplained differences, each as small as it could be made.
     pub shown: Vec<Unexplained>,
 }
@@ -53,7 +52,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topic, questions, took, sorts, explained, unexplained, waiting, shown } = self;
+        let Self { topic, questions, took, sorts, explained, unexplained, shown } = self;
         write!(f, "{topic}: {questions} questions in {:.1} s;", took.as_secs_f64())?;
         for (sort, count) in sorts {
             write!(f, " {count} {sort},")?;
@@ -61,9 +60,6 @@ impl fmt::Display for Report {
         let known: u32 = explained.values().sum();
         let same = questions - known - unexplained;
         write!(f, " {same} the same, {known} explained, {unexplained} UNEXPLAINED")?;
-        if *waiting > 0 {
-            write!(f, "\n    NOT COMPARED: {waiting} facts that Keyfob cannot say yet")?;
-        }
         for (row, count) in explained {
             write!(f, "\n    {count} by {row}")?;
         }
@@ -90,14 +86,12 @@ pub(crate) fn examine<T: Topic>(
         sorts: BTreeMap::new(),
         explained: BTreeMap::new(),
         unexplained: 0,
-        waiting: 0,
         shown: Vec::new(),
     };
     let started = SystemClock.now();
     for _ in 0..questions {
         let mut tree = strategy.new_tree(&mut random).expect("the strategy rejects nothing");
-        let Put { upstream, waiting, finding } = put::<T>(oracle, &tree.current())?;
-        report.waiting += waiting;
+        let (upstream, finding) = put::<T>(oracle, &tree.current())?;
         *report.sorts.entry(T::sort(&upstream)).or_default() += 1;
         match finding {
             Finding::Same => {}
@@ -115,31 +109,24 @@ pub(crate) fn examine<T: Topic>(
 }
 
 /// What came of a question.
-struct Put {
-    upstream: Value,
-    waiting: usize,
-    finding: Finding,
-}
-
 enum Finding {
     Same,
     Explained(&'static str),
     Unexplained,
 }
 
-fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> io::Result<Put> {
+/// Upstream's answer, and how ours compares.
+fn put<T: Topic>(oracle: &mut impl Judge, question: &T::Question) -> io::Result<(Value, Finding)> {
     let (ours, upstream) = (T::ours(question), oracle.ask_about(T::NAME, question)?);
-    let comparable = T::comparable(&ours, &upstream);
-    let waiting = topic::waiting(&upstream, comparable.as_ref());
     let finding = if upstream.get("panic").is_some() {
         // Upstream gave no answer, or the oracle could not ask it.
         Finding::Unexplained
-    } else if ours == *comparable.as_ref().unwrap_or(&upstream) {
+    } else if ours == upstream {
         Finding::Same
     } else {
         T::difference(question, &ours, &upstream).map_or(Finding::Unexplained, Finding::Explained)
     };
-    Ok(Put { upstream, waiting, finding })
+    Ok((upstream, finding))
 }
 
 /// Makes the question simpler as long as the difference stays.
@@ -153,7 +140,7 @@ fn smallest<T: Topic>(
     let mut simpler = tree.simplify();
     while simpler && SystemClock.now() < started + LONG_ENOUGH {
         let question = tree.current();
-        simpler = if matches!(put::<T>(oracle, &question)?.finding, Finding::Unexplained) {
+        simpler = if matches!(put::<T>(oracle, &question)?.1, Finding::Unexplained) {
             found = question;
             tree.simplify()
         } else {
@@ -217,7 +204,7 @@ mod tests {
         assert_eq!((&smallest.ours, &smallest.upstream), (&json!(2_000), &json!(2_002)));
     }
 
-    /// Agrees with whatever upstream says.
+    /// Agrees with a judge that panics.
     struct Yes;
 
     impl Topic for Yes {
@@ -230,11 +217,7 @@ mod tests {
         }
 
         fn ours(_: &u16) -> Value {
-            Value::Null
-        }
-
-        fn comparable(ours: &Value, _: &Value) -> Option<Value> {
-            Some(ours.clone())
+            json!({"panic": "no such field"})
         }
     }
 

@@ -23,12 +23,6 @@ pub trait Topic {
     /// Keyfob's answer.
     fn ours(question: &Self::Question) -> Value;
 
-    /// What of upstream's answer Keyfob can say today, if a part of Keyfob is still to be written; otherwise all of it.
-    fn comparable(ours: &Value, upstream: &Value) -> Option<Value> {
-        let _ = (ours, upstream);
-        None
-    }
-
     /// The row of `DIFFERENCES.md` by which two answers that are not the same are both right.
     fn difference(
         question: &Self::Question,
@@ -52,8 +46,6 @@ pub struct AnyTopic {
     pub name: &'static str,
     /// [`Topic::ours`], given what stands in the question's one field.
     pub ours: fn(&Value) -> Value,
-    /// [`Topic::comparable`].
-    pub comparable: fn(&Value, &Value) -> Option<Value>,
     /// [`Topic::difference`], given what stands in the question's one field.
     pub difference: fn(&Value, &Value, &Value) -> Option<&'static str>,
     /// Examines the topic with [`Topic::QUESTIONS`] questions times a factor.
@@ -65,25 +57,11 @@ impl AnyTopic {
         Self {
             name: T::NAME,
             ours: |question| T::ours(&read::<T>(question)),
-            comparable: T::comparable,
             difference: |question, ours, upstream| {
                 T::difference(&read::<T>(question), ours, upstream)
             },
             examine: examine::examine::<T>,
         }
-    }
-}
-
-/// How many facts of an answer are not in what can be compared: they wait for a part of Keyfob.
-pub(crate) fn waiting(upstream: &Value, comparable: Option<&Value>) -> usize {
-    comparable.map_or(0, |comparable| facts(upstream).saturating_sub(facts(comparable)))
-}
-
-fn facts(answer: &Value) -> usize {
-    match answer {
-        Value::Object(fields) => fields.values().map(facts).sum(),
-        Value::Array(items) if !items.is_empty() => items.iter().map(facts).sum(),
-        _ => 1,
     }
 }
 

@@ -14,6 +14,7 @@ mod matching;
 mod providers;
 mod records;
 mod request;
+mod stand_ins;
 mod texts;
 mod tokens;
 mod trim;

@@ -1,18 +1,20 @@
 //! The whole story of a client with an exec plugin: what the plugin got, what the server got, what a 401 did.
 //!
-//! Keyfob has no client yet. What it can say of the story is what `keyfob-api` knows: the text that the plugin finds in
-//! `KUBERNETES_EXEC_INFO`, and what the plugin's first answer makes of the first request. Everything else that upstream
-//! says waits: when a plugin is run, its arguments and the rest of its environment, its stdin, later requests, the
-//! errors of configurations and of plugins that fail, and the log.
+//! Both sides write a kubeconfig, make a client of it as kubectl does, and send its requests to a TLS server of their own.
+//! The plugin is the same program, which follows the same steps. Ours behaves as client-go does
+//! ([`Behaviour::of_client_go`](keyfob_client::Behaviour::of_client_go)).
 
+mod difference;
+mod log;
 mod made_up;
+mod plugin;
+mod stage;
+mod story;
 
-use keyfob_api::{ExecCredentialSpec, ExecVersion};
 use proptest::strategy::BoxedStrategy;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::exec_answer::{decoded, reason, with_pairs};
 use crate::Topic;
 
 pub(crate) struct Exec;
@@ -20,7 +22,7 @@ pub(crate) struct Exec;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Question {
-    /// The cluster and the user of a kubeconfig. `SERVER`, `CADATA64`, `PLUGIN` and `SCRIPT` stand for the oracle's own.
+    /// The cluster and the user of a kubeconfig, with words for what is never the same: see `Stage::set`.
     cluster: Map<String, Value>,
     user: Map<String, Value>,
     /// The steps of each run; the last are good for all later runs.
@@ -37,7 +39,7 @@ pub(crate) struct Question {
 
 impl Topic for Exec {
     const NAME: &'static str = "exec";
-    const QUESTIONS: u32 = 300;
+    const QUESTIONS: u32 = 600;
     type Question = Question;
 
     fn questions() -> BoxedStrategy<Question> {
@@ -45,47 +47,11 @@ impl Topic for Exec {
     }
 
     fn ours(question: &Question) -> Value {
-        json!({ "info": question.info().map(|info| [info]), "firstRequest": question.first_request() })
-    }
-
-    /// What did not happen cannot be compared: then upstream is taken to agree.
-    fn comparable(ours: &Value, upstream: &Value) -> Option<Value> {
-        let infos = upstream.pointer("/runs").and_then(Value::as_array);
-        let mut infos: Vec<_> =
-            infos.into_iter().flatten().filter_map(|run| run.get("info")).collect();
-        infos.dedup();
-        let info = match infos.as_slice() {
-            [] => ours.get("info").cloned(),
-            [one] => Some((*one).clone()),
-            several => Some(json!(several)),
-        };
-        let ran = !infos.is_empty() && ours.get("firstRequest") != Some(&Value::Null);
-        let first = upstream.pointer("/requests/0").filter(|_| ran).and_then(|request| {
-            match request.get("error").and_then(Value::as_str) {
-                // Any other error is of the client's own making.
-                Some(error) => {
-                    let (_, error) = error.split_once("getting credentials: ")?;
-                    Some(json!({ "error": error }))
-                }
-                None => Some(json!({
-                    "authorization": request.get("authorization"),
-                    "certificates": request.get("certificates"),
-                })),
-            }
-        });
-        let first = first.or_else(|| ours.get("firstRequest").cloned());
-        Some(json!({ "info": info, "firstRequest": first }))
+        story::play(question)
     }
 
     fn difference(question: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
-        let comparable = Self::comparable(ours, upstream)?;
-        if ours.get("info") != comparable.get("info") {
-            return None;
-        }
-        let error =
-            |answer: &Value| answer.pointer("/firstRequest/error")?.as_str().map(str::to_owned);
-        let stdout = question.first_output()?;
-        reason::explained(stdout.as_bytes(), &error(ours)?, &error(&comparable)?)
+        difference::explained(question, ours, upstream)
     }
 
     fn sort(upstream: &Value) -> &'static str {
@@ -100,53 +66,24 @@ impl Topic for Exec {
 }
 
 impl Question {
-    fn exec(&self, field: &str) -> Option<&Value> {
-        self.user.get("exec")?.get(field)
+    fn wants_plain_http(&self) -> bool {
+        self.cluster.get("server").and_then(Value::as_str).is_some_and(|url| url.contains("PLAIN"))
     }
 
-    fn version(&self) -> Option<ExecVersion> {
-        let version = self.exec("apiVersion")?.as_str()?.parse().ok();
-        version.filter(|&version| version != ExecVersion::V1Alpha1)
+    /// What the plugin prints in each run in which it does nothing else.
+    fn outputs(&self) -> impl Iterator<Item = String> {
+        self.plugin.iter().filter_map(|steps| steps.iter().map(printed).collect())
     }
 
-    /// The text that a plugin gets, if it is run. A kubeconfig is YAML, and its cluster has the names that the text has.
-    fn info(&self) -> Option<String> {
-        let version = self.version()?;
-        let mut spec = json!({"interactive": false});
-        if self.exec("provideClusterInfo") == Some(&json!(true)) {
-            let mut cluster = self.cluster.clone();
-            if let Some(Value::Array(extensions)) = cluster.remove("extensions") {
-                let named = |extension: &&Value| {
-                    extension.get("name") == Some(&json!("client.authentication.k8s.io/exec"))
-                };
-                let config = extensions.iter().find(named).and_then(|one| one.get("extension"));
-                cluster.extend(config.map(|config| ("config".to_owned(), config.clone())));
-            }
-            spec = json!({"interactive": false, "cluster": cluster});
-        }
-        let head =
-            json!({"apiVersion": version.api_version(), "kind": "ExecCredential", "spec": spec});
-        let (_, spec) = ExecCredentialSpec::decode(format!("---\n{head}").as_bytes()).ok()?;
-        Some(String::from_utf8_lossy(spec.encode(version).expose()).into_owned())
+    /// The status of each run's answer, if it gives one.
+    fn answers(&self) -> impl Iterator<Item = Option<&Value>> {
+        self.plugin.iter().map(|steps| steps.iter().find_map(|step| step.pointer("/answer/status")))
     }
+}
 
-    /// What the plugin prints first, if it does nothing but print.
-    fn first_output(&self) -> Option<String> {
-        let stdout: Option<String> = self.plugin.first()?.iter().map(printed).collect();
-        stdout.map(|stdout| with_pairs(&stdout))
-    }
-
-    /// What the first request carries, if the plugin is run for it.
-    fn first_request(&self) -> Option<Value> {
-        let answer = decoded(self.first_output()?.as_bytes(), self.version()?);
-        let Some(token) = answer.get("token").and_then(Value::as_str) else { return Some(answer) };
-        let header = (!token.is_empty()).then(|| format!("Bearer {token}"));
-        let certificates = answer.get("certificates").filter(|_| self.asks_for_certificates);
-        Some(json!({
-            "authorization": Vec::from_iter(header),
-            "certificates": certificates.unwrap_or(&json!([])),
-        }))
-    }
+/// Whether an answer has expired before it is given: then this is its end.
+fn has_expired(status: &Value) -> bool {
+    status.get("expirationTimestamp").is_some_and(|end| end == "2001-01-01T00:00:00Z")
 }
 
 /// What a step prints; `None` if it does something else.

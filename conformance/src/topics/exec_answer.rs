@@ -4,10 +4,12 @@ mod made_up;
 pub(super) mod reason;
 
 use keyfob_api::{ExecCredentialStatus, ExecVersion, Quoted};
+use keyfob_client::{AuthError, Identity};
 use proptest::strategy::BoxedStrategy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::stand_ins::PAIRS;
 use crate::Topic;
 
 pub(crate) struct ExecAnswer;
@@ -16,7 +18,7 @@ pub(crate) struct ExecAnswer;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Question {
     api_version: String,
-    /// With words for certificates and keys: see [`PAIRS`].
+    /// With words for certificates and keys: see [`PAIRS`](super::stand_ins::PAIRS).
     stdout: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     encoding: Option<Encoding>,
@@ -31,14 +33,6 @@ enum Encoding {
     Utf16Be,
     Utf16Le,
 }
-
-/// What stands here for certificates and keys, by their words. The oracle makes real ones; Keyfob does not look inside.
-const PAIRS: [(&str, &str); 4] = [
-    ("CERT_A", "-----BEGIN CERTIFICATE A-----\n"),
-    ("KEY_A", "-----BEGIN KEY A-----\n"),
-    ("CERT_B", "-----BEGIN CERTIFICATE B-----\n"),
-    ("KEY_B", "-----BEGIN KEY B-----\n"),
-];
 
 impl Topic for ExecAnswer {
     const NAME: &'static str = "exec-answer";
@@ -60,13 +54,14 @@ impl Topic for ExecAnswer {
     }
 
     fn difference(question: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
-        let refused = upstream.get("error")?.as_str()?;
-        let Some(error) = ours.get("error") else {
-            let unread = refused.starts_with("failed parsing client key/certificate: tls: ");
-            let has_pair = ours.get("certificates") != Some(&json!([]));
-            return (unread && has_pair).then_some("exec-pair-not-parsed");
-        };
-        reason::explained(&question.bytes(), error.as_str()?, refused)
+        let error = |answer: &Value| answer.get("error")?.as_str().map(str::to_owned);
+        let (ours, upstream) = (error(ours)?, error(upstream)?);
+        let list = "after skipping PEM blocks of the following types: [";
+        let before = |text: &str| text.split_once(list).map(|(before, _)| before.to_owned());
+        if before(&ours).is_some() && before(&ours) == before(&upstream) {
+            return Some("exec-pair-names-of-blocks");
+        }
+        reason::explained(&question.bytes(), &ours, &upstream)
     }
 
     fn sort(upstream: &Value) -> &'static str {
@@ -82,7 +77,7 @@ impl Topic for ExecAnswer {
 
 impl Question {
     fn bytes(&self) -> Vec<u8> {
-        let text = with_pairs(&self.stdout);
+        let text = PAIRS.stand_ins.in_json(&self.stdout);
         let units = text.encode_utf16();
         match self.encoding {
             None => text.into_bytes(),
@@ -94,44 +89,23 @@ impl Question {
     }
 }
 
-/// A text with what the words stand for, inside of JSON strings.
-pub(super) fn with_pairs(text: &str) -> String {
-    let escaped = |pem| json!(pem).to_string().trim_matches('"').to_owned();
-    PAIRS.iter().fold(text.to_owned(), |text, (word, pem)| text.replace(word, &escaped(pem)))
-}
-
-fn in_words(text: &str) -> String {
-    PAIRS.iter().fold(text.to_owned(), |text, (word, pem)| text.replace(pem, word))
-}
-
 /// What a client has after this output.
-pub(super) fn decoded(stdout: &[u8], version: ExecVersion) -> Value {
+fn decoded(stdout: &[u8], version: ExecVersion) -> Value {
     let status = match ExecCredentialStatus::decode(stdout, version) {
         Err(error) => return json!({"error": error.to_string()}),
         Ok(status) => status,
     };
-    let pem = status.identity.map(|identity| identity.certificate_pem);
+    let identity = match status.identity.map(Identity::parse).transpose() {
+        Err(error) => return json!({"error": AuthError::Pair(error).to_string()}),
+        Ok(identity) => identity,
+    };
+    let chain = identity.iter().flat_map(|identity| &identity.certified().cert);
+    let token = status.token.map(|token| PAIRS.stand_ins.in_words(token.expose()));
     json!({
-        "token": status.token.map(|token| in_words(token.expose())).unwrap_or_default(),
-        "certificates": pem.map(|pem| words_in(pem.expose())).unwrap_or_default(),
+        "token": token.unwrap_or_default(),
+        "certificates": chain.map(|der| PAIRS.named(der)).collect::<Vec<_>>(),
         "expiry": status.expiration.map(|time| json!({
             "seconds": time.unix_seconds(), "nanos": time.subsec_nanos(),
         })),
     })
-}
-
-/// The certificates in a text, in their order; `another` if it has none that is known.
-fn words_in(text: &str) -> Vec<&'static str> {
-    let mut found: Vec<_> = PAIRS
-        .iter()
-        .flat_map(|(word, pem)| text.match_indices(pem).map(|at| (at.0, *word)))
-        // A block begins with a line.
-        .filter(|(at, _)| {
-            text.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with('\n'))
-        })
-        .collect();
-    found.sort_unstable();
-    let words: Vec<_> =
-        found.into_iter().map(|(_, word)| word).filter(|word| word.starts_with("CERT")).collect();
-    if words.is_empty() { vec!["another"] } else { words }
 }

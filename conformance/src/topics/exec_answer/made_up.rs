@@ -123,8 +123,12 @@ fn good_field() -> impl Strategy<Value = String> {
 }
 
 fn status_field() -> impl Strategy<Value = String> {
-    const PEM: &str =
-        "CERT_A CERT_B KEY_A KEY_B CERT_ACERT_B KEY_BKEY_A CERT_AKEY_A  garbage -----BEGIN";
+    const PEM: &str = "CERT_A CERT_B KEY_A KEY_B CERT_ACERT_B KEY_BKEY_A CERT_AKEY_A  garbage -----BEGIN \
+        -----BEGIN\\u0020X509\\u0020CRL-----\\nYQ==\\n-----END\\u0020X509\\u0020CRL-----\\n \
+        -----BEGIN\\u0020hunter-2-----\\nYQ==\\n-----END\\u0020hunter-2-----\\n \
+        -----BEGIN\\u0020CERTIFICATE-----\\nYQ==\\n-----END\\u0020CERTIFICATE-----\\n \
+        -----BEGIN\\u0020RSA\\u0020PRIVATE\\u0020KEY-----\\nYQ==\\n-----END\\u0020RSA\\u0020PRIVATE\\u0020KEY-----\\n \
+        -----BEGIN\\u0020PUBLIC\\u0020KEY-----\\nYQ==\\n-----END\\u0020PUBLIC\\u0020KEY-----\\nCERT_A";
     const STATUS: &str =
         "token clientCertificateData clientKeyData expirationTimestamp Token TOKEN extra";
     let pem = (one_of("clientCertificateData clientKeyData"), one_of(PEM));
@@ -134,6 +138,7 @@ fn status_field() -> impl Strategy<Value = String> {
         2 => one_of(TIMES).prop_map(|time| format!("\"expirationTimestamp\":\"{time}\"")),
         1 => Just(PAIR.replace("_A", "_B")),
         2 => Just(PAIR.replace("KEY_A", "KEY_B")),
+        2 => (one_of(PEM), one_of(PEM)).prop_map(|(certificate, key)| PAIR.replace("KEY_A", key).replace("CERT_A", certificate)),
         1 => Just(PAIR.replace("CERT_A", "CERT_BCERT_A").replace("KEY_A", "KEY_B")),
         3 => pem.prop_map(|(name, value)| format!("\"{name}\":\"{value}\"")),
         2 => (one_of(STATUS), one_of(WRONG)).prop_map(|(name, value)| format!("\"{name}\":{value}")),
