@@ -52,7 +52,7 @@ pub use pattern::{
 };
 pub use provider::{
     AuthConfig, CacheKeyType, CacheKeyTypeHint, CredentialProviderRequest,
-    CredentialProviderResponse, ProviderVersion, RequestError, ResponseError,
+    CredentialProviderResponse, ProviderVersion, RequestError, ResponseError, UncheckedResponse,
     UnknownProviderVersion,
 };
 pub use raw_json::RawJson;

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 pub use cache_key_type::{CacheKeyType, CacheKeyTypeHint};
 pub use request::{CredentialProviderRequest, RequestError};
-pub use response::{AuthConfig, CredentialProviderResponse, ResponseError};
+pub use response::{AuthConfig, CredentialProviderResponse, ResponseError, UncheckedResponse};
 
 /// A version of the group `credentialprovider.kubelet.k8s.io`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,8 +11,8 @@ use std::{
 };
 
 use keyfob_api::{
-    CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, GoDuration,
-    ProviderVersion, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse, Secret,
+    CacheKeyType, CacheKeyTypeHint, CredentialProviderRequest, GoDuration, ProviderVersion,
+    RegistryCredentialPluginRequest, RegistryCredentialPluginResponse, Secret, UncheckedResponse,
 };
 use keyfob_exec::{
     Finished, Invocation, Limits, LookupError, Program, Runner, Stdin, TrustPolicy, check_trust,
@@ -52,7 +52,8 @@ enum Dialect {
 #[derive(Debug)]
 pub(crate) struct PluginAnswer {
     pub(crate) entries: Vec<(String, Login)>,
-    pub(crate) scope: CacheKeyType,
+    /// For which images it may be used again, or what is wrong with what it says of that.
+    pub(crate) scope: Result<CacheKeyType, CacheKeyTypeHint>,
     pub(crate) lifetime: Lifetime,
 }
 
@@ -147,7 +148,7 @@ impl Plugin {
         let stdout = finished.success()?;
         match self.dialect {
             Dialect::Kubelet(version) => {
-                Ok(CredentialProviderResponse::decode(stdout.expose(), version)?.into())
+                Ok(UncheckedResponse::decode(stdout.expose(), version)?.into())
             }
             Dialect::FirstKep => {
                 let response = RegistryCredentialPluginResponse::decode(stdout.expose())?;
@@ -174,8 +175,8 @@ fn may_be_secret(name: &str, value: &str) -> bool {
     value.len() >= 8 && !is_a_path
 }
 
-impl From<CredentialProviderResponse> for PluginAnswer {
-    fn from(response: CredentialProviderResponse) -> Self {
+impl From<UncheckedResponse> for PluginAnswer {
+    fn from(response: UncheckedResponse) -> Self {
         let entries = response.auth.into_iter().map(|(key, auth)| {
             let login = Login {
                 username: auth.username.into(),
@@ -209,7 +210,7 @@ impl PluginAnswer {
         let until = response.expiration.and_then(keyfob_api::Timestamp::to_system_time);
         Self {
             entries: vec![(registry, login)],
-            scope: CacheKeyType::Image,
+            scope: Ok(CacheKeyType::Image),
             lifetime: until.map_or(Lifetime::ProviderDefault, Lifetime::Until),
         }
     }

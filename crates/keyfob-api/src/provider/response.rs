@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub use error::ResponseError;
 use error::refuse_issues;
 
-use super::{CacheKeyType, ProviderVersion};
+use super::{CacheKeyType, CacheKeyTypeHint, ProviderVersion};
 use crate::{
     GoDuration, Secret,
     answer::{SeenName, TypeMeta},
@@ -56,36 +56,14 @@ pub struct AuthConfig {
 impl CredentialProviderResponse {
     /// Reads a plugin's output, in upstream's order: JSON, version, kind, fields, `cacheKeyType`.
     pub fn decode(stdout: &[u8], expected: ProviderVersion) -> Result<Self, ResponseError> {
-        let document = Document::read_json(stdout)?;
-        let meta = TypeMeta::sniff(&document.root)?;
-        if meta.api_version != expected.api_version() {
-            return Err(ResponseError::Version {
-                expected,
-                actual: SeenName::version(&meta.api_version),
-            });
-        }
-        Self::of_document(&document, &meta)
+        UncheckedResponse::decode(stdout, expected)?.check()
     }
 
     /// Reads an answer whatever version it says it is of: what else is wrong with one whose version is.
     pub fn decode_any_version(stdout: &[u8]) -> Result<Self, ResponseError> {
         let document = Document::read_json(stdout)?;
         let meta = TypeMeta::sniff(&document.root)?;
-        Self::of_document(&document, &meta)
-    }
-
-    fn of_document(document: &Document, meta: &TypeMeta) -> Result<Self, ResponseError> {
-        if meta.kind != KIND {
-            return Err(ResponseError::Kind(SeenName::kind(&meta.kind)));
-        }
-        let mut fields = Fields::default();
-        let reading = Reading::default();
-        reading
-            .root(&document.root)
-            .object(&Fields::NAMES, |name, item| fields.set(name, item))
-            .map_err(ResponseError::of_field)?;
-        refuse_issues(&reading.into_issues())?;
-        fields.into_response()
+        UncheckedResponse::of_document(&document, &meta)?.check()
     }
 
     /// An answer as a plugin prints it: Go's key order, `auth` sorted, a line break at the end.
@@ -117,6 +95,62 @@ impl CredentialProviderResponse {
     }
 }
 
+/// An answer that was decoded, but whose `cacheKeyType` may be wrong.
+///
+/// A kubelet looks at the credentials of an answer before it looks at the `cacheKeyType`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UncheckedResponse {
+    /// For which images the answer may be used again, or what is wrong with what it says of that.
+    pub cache_key_type: Result<CacheKeyType, CacheKeyTypeHint>,
+    /// For how long, as in [`CredentialProviderResponse::cache_duration`].
+    pub cache_duration: Option<GoDuration>,
+    /// Match patterns and their credentials, in the order of the answer.
+    pub auth: Vec<(String, AuthConfig)>,
+}
+
+impl UncheckedResponse {
+    /// Reads a plugin's output, in upstream's order: JSON, version, kind, fields.
+    pub fn decode(stdout: &[u8], expected: ProviderVersion) -> Result<Self, ResponseError> {
+        let document = Document::read_json(stdout)?;
+        let meta = TypeMeta::sniff(&document.root)?;
+        if meta.api_version != expected.api_version() {
+            return Err(ResponseError::Version {
+                expected,
+                actual: SeenName::version(&meta.api_version),
+            });
+        }
+        Self::of_document(&document, &meta)
+    }
+
+    /// Refuses a `cacheKeyType` that is none of the three.
+    pub fn check(self) -> Result<CredentialProviderResponse, ResponseError> {
+        Ok(CredentialProviderResponse {
+            cache_key_type: self.cache_key_type.map_err(ResponseError::CacheKeyType)?,
+            cache_duration: self.cache_duration,
+            auth: self.auth,
+        })
+    }
+
+    fn of_document(document: &Document, meta: &TypeMeta) -> Result<Self, ResponseError> {
+        if meta.kind != KIND {
+            return Err(ResponseError::Kind(SeenName::kind(&meta.kind)));
+        }
+        let mut fields = Fields::default();
+        let reading = Reading::default();
+        reading
+            .root(&document.root)
+            .object(&Fields::NAMES, |name, item| fields.set(name, item))
+            .map_err(ResponseError::of_field)?;
+        refuse_issues(&reading.into_issues())?;
+        Ok(Self {
+            cache_key_type: fields.cache_key_type.parse(),
+            cache_duration: fields.cache_duration,
+            auth: fields.auth,
+        })
+    }
+}
+
 /// The fields as they stand in the answer.
 #[derive(Default)]
 struct Fields {
@@ -143,15 +177,6 @@ impl Fields {
         }
         Ok(())
     }
-
-    fn into_response(self) -> Result<CredentialProviderResponse, ResponseError> {
-        let cache_key_type = self.cache_key_type.parse();
-        Ok(CredentialProviderResponse {
-            cache_key_type: cache_key_type.map_err(ResponseError::CacheKeyType)?,
-            cache_duration: self.cache_duration,
-            auth: self.auth,
-        })
-    }
 }
 
 fn auth_config(entry: Item<'_>) -> Result<AuthConfig, FieldError> {
@@ -170,7 +195,6 @@ fn auth_config(entry: Item<'_>) -> Result<AuthConfig, FieldError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CacheKeyTypeHint;
 
     const HEAD: &str = r#""kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1""#;
 

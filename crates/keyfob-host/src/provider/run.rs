@@ -5,12 +5,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_api::{CacheKeyType, GoDuration};
+use keyfob_api::{CacheKeyType, GoDuration, ResponseError};
 
 use super::{Brought, Fetched, Flown, Provider};
 use crate::{
     CallError, Chain, Identity, Logins, PodReference, ProviderSource, ServiceAccountCoordinates,
-    Source,
+    Source, TokenAttributes,
     flight::Pilot,
     plugin::PluginAnswer,
     question::{HeldQuestion, Question},
@@ -37,10 +37,12 @@ impl Provider {
         let image = question.image;
         tracing::debug!(provider = %self.name, image, "asking the plugin");
         let (took, answer) = self.run(question).await;
-        match answer.and_then(|answer| self.allow(answer, question)) {
-            Ok(answer) => {
+        let allowed =
+            answer.and_then(|answer| Ok((self.allowed_scope(&answer, question)?, answer)));
+        match allowed {
+            Ok((scope, answer)) => {
                 self.failures.forget(question.flight);
-                Ok(Brought::Fetched(self.keep(answer, question, took)))
+                Ok(Brought::Fetched(self.keep(answer, scope, question, took)))
             }
             Err(error) => Err(self.failed(question, error)),
         }
@@ -87,26 +89,34 @@ impl Provider {
         (took, answer)
     }
 
-    /// What a provider that uses service accounts may not answer.
-    fn allow(
+    /// For which images an answer may be used again, unless it must be refused. The checks are in upstream's order, which
+    /// decides what is said of an answer that fails several.
+    fn allowed_scope(
         &self,
-        answer: PluginAnswer,
+        answer: &PluginAnswer,
         question: Question<'_>,
-    ) -> Result<PluginAnswer, CallError> {
-        let Some(attributes) = &self.config.token_attributes else { return Ok(answer) };
+    ) -> Result<CacheKeyType, CallError> {
+        let attributes = self.config.token_attributes.as_ref();
+        let by_token = attributes.is_some_and(TokenAttributes::is_cached_by_token);
         let token = question.identity.and_then(|identity| identity.some_token());
-        let is_echo = token.is_some_and(|token| answer.has_password(token));
-        let refuses_global = self.around.options.refuse_global_with_service_accounts;
-        if is_echo && !attributes.is_cached_by_token() {
-            Err(CallError::EchoedToken)
-        } else if refuses_global && answer.scope == CacheKeyType::Global {
-            Err(CallError::GlobalAnswer)
-        } else {
-            Ok(answer)
+        if !by_token && token.is_some_and(|token| answer.has_password(token)) {
+            return Err(CallError::EchoedToken);
         }
+        let scope = answer.scope.map_err(ResponseError::CacheKeyType)?;
+        let refuses_global = self.around.options.refuse_global_with_service_accounts;
+        if refuses_global && attributes.is_some() && scope == CacheKeyType::Global {
+            return Err(CallError::GlobalAnswer);
+        }
+        Ok(scope)
     }
 
-    fn keep(&self, answer: PluginAnswer, question: Question<'_>, took: Duration) -> Fetched {
+    fn keep(
+        &self,
+        answer: PluginAnswer,
+        scope: CacheKeyType,
+        question: Question<'_>,
+        took: Duration,
+    ) -> Fetched {
         let now = self.around.clock.now();
         let default = self.config.default_cache_duration.unwrap_or(GoDuration::ZERO);
         let expires = answer.lifetime.expiry(now, default).filter(|expires| *expires >= now);
@@ -115,7 +125,7 @@ impl Provider {
             let more = rest.len();
             tracing::warn!(provider = %self.name, %first, more, "keys of the answer are no URLs; left out");
         }
-        let fetched = Fetched { logins, scope: answer.scope, expires, took };
+        let fetched = Fetched { logins, scope, expires, took };
         self.store(&fetched, question, now);
         fetched
     }

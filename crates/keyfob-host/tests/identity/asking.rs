@@ -9,7 +9,7 @@ use keyfob_host::{
     CallError, HostOptions, IdentityError, IdentityStep, ProviderConfig, ProviderOutcome, Pull,
     Skipped, Source,
 };
-use keyfob_testkit::{LeakCheck, LogCapture, MapEnvironment, Script, Step};
+use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture, MapEnvironment, Script, Step};
 
 use crate::cluster::{
     Mood, Rig, SECRET, check_leaks, errors, login, plain, pod, pull, with_account, with_attributes,
@@ -182,6 +182,36 @@ async fn a_token_is_no_password_unless_answers_belong_to_tokens() {
 
     let as_name = echo(false).host([with_account("one")]).credentials(&pull("puller")).await;
     assert_eq!(as_name.credentials.len(), 1);
+}
+
+/// Several things may be wrong with an answer; upstream names the echoed token first.
+#[tokio::test]
+async fn an_echoed_token_is_refused_before_a_wrong_cache_key_type() {
+    let token = format!("{SECRET}-1");
+    let by_token = with_attributes("one", |attributes| attributes.cache_type = "Token".into());
+    let cases = [
+        (with_account("one"), token.as_str(), "credential provider plugin returned the service"),
+        (with_account("one"), "another", "the plugin's answer is not valid: credential provider"),
+        (by_token, token.as_str(), "the plugin's answer is not valid: credential provider"),
+    ];
+    for (provider, password, said) in cases {
+        for cache_key_type in ["", "image", "Token"] {
+            let rig = Rig::simple();
+            let stdout = format!(
+                r#"{{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1",
+                "cacheKeyType":"{cache_key_type}","auth":{{"r.io":{{"username":"u","password":"{password}"}}}}}}"#
+            );
+            let builder = rig.builder([provider.clone()]).runner(FakeRunner::printing(stdout));
+            let host = builder.build().unwrap();
+
+            let answer = host.credentials(&pull("puller")).await;
+
+            let [error] = &errors(&answer)[..] else { panic!("{answer:?}") };
+            assert!(error.starts_with(said), "{cache_key_type:?}: {error}");
+            assert_eq!((answer.credentials.len(), host.cached().len()), (0, 0));
+            check_leaks(&host, &answer);
+        }
+    }
 }
 
 #[tokio::test]
