@@ -7,11 +7,15 @@ use serde_json::{Value, json};
 
 use super::{
     dice::Dice,
-    volumes::{AUDIENCES, MIGRATED, Volumes, claim, driver, persistent_volume},
+    volumes::{
+        AUDIENCES, CINDER, MIGRATED, Volumes, claim, driver, driver_wanting, persistent_volume,
+    },
 };
 use crate::api::{RBAC, object, pod};
 
-const NODES: [&str; 2] = ["node-a", "node-b"];
+pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
+/// The audience of cases that are built on purpose; no other case has it.
+pub(crate) const CONSTRUCTED: &str = "constructed";
 /// Stands for the pod's uid, which nobody knows before the pod is there.
 const POD_UID: &str = "the pod's";
 
@@ -22,11 +26,31 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) node: &'static str,
     pub(crate) audiences: Vec<&'static str>,
-    bound: Value,
+    pub(crate) bound: Value,
     pub(crate) objects: Vec<Value>,
 }
 
 impl Case {
+    /// A node asks for a token of a pod that it runs, as a kubelet does.
+    pub(crate) fn of_own_pod(namespace: &str, name: &str, audience: &'static str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            node: NODES[0],
+            audiences: vec![audience],
+            bound: bound_to(name),
+            objects: vec![
+                object("ServiceAccount", namespace, name, "secrets", &json!([])),
+                pod(namespace, name, NODES[0], name, &json!([])),
+            ],
+        }
+    }
+
+    /// The pod among the objects.
+    pub(crate) fn pod(&mut self) -> &mut Value {
+        self.objects.iter_mut().find(|object| object["kind"] == "Pod").unwrap()
+    }
+
     pub(crate) fn random(dice: &mut Dice, number: usize) -> Self {
         let namespace = format!("space-{}", number % 8);
         let name = format!("c{number}");
@@ -84,33 +108,31 @@ pub(crate) fn world(dice: &mut Dice) -> Vec<Value> {
     let spaces = (0..8).map(|number| format!("space-{number}"));
     let spaces = spaces.map(|name| object("Namespace", "", &name, "spec", &json!({})));
     let drivers = dice.some(&MIGRATED, 80);
-    let drivers: Vec<_> =
-        drivers.into_iter().map(|name| driver(dice, name, "", &[30, 60, 90])).collect();
-    spaces.chain(drivers).collect()
+    let drivers: Vec<_> = drivers
+        .into_iter()
+        .filter(|name| *name != CINDER)
+        .map(|name| driver(dice, name, "", &[30, 60, 90]))
+        .collect();
+    let cinder = driver_wanting(CINDER, &[CONSTRUCTED, "sts.amazonaws.com", "*"]);
+    spaces.chain(drivers).chain([cinder]).collect()
 }
 
 /// Objects to make last, of every kind that decides, and questions that get a token only when the server knows them.
 pub(crate) fn last() -> (Vec<Value>, Vec<Case>) {
     let (namespace, name) = ("space-0", "last");
-    let wanted = json!({"attachRequired": false, "tokenRequests": [{"audience": "last-driver"}]});
+    let ask = |audience| Case::of_own_pod(namespace, name, audience);
+    let questions: Vec<_> = ["last-driver", "last-role", "last-cluster-role"].map(ask).into();
     let source = json!({"csi": {"driver": "last.csi.example", "volumeHandle": "handle"}});
     let mut objects = vec![persistent_volume(name, source), claim(namespace, name, name)];
-    objects.push(object("CSIDriver", "", "last.csi.example", "spec", &wanted));
+    objects.push(driver_wanting("last.csi.example", &["last-driver"]));
     objects.extend(grant(namespace, name, ["Role", "RoleBinding"], &allowed("last-role", name)));
     let cluster_wide = ["ClusterRole", "ClusterRoleBinding"];
     objects.extend(grant(namespace, name, cluster_wide, &allowed("last-cluster-role", name)));
-    objects.push(object("ServiceAccount", namespace, name, "secrets", &json!([])));
-    let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
-    objects.push(pod(namespace, name, NODES[0], name, &volumes));
-    let ask = |audience| Case {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        node: NODES[0],
-        audiences: vec![audience],
-        bound: json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": POD_UID}),
-        objects: Vec::new(),
-    };
-    (objects, ["last-driver", "last-role", "last-cluster-role"].map(ask).into())
+    let mut case = ask("last-driver");
+    case.pod()["spec"]["volumes"] =
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
+    objects.extend(case.objects);
+    (objects, questions)
 }
 
 fn audiences(dice: &mut Dice) -> Vec<&'static str> {
@@ -124,7 +146,7 @@ fn audiences(dice: &mut Dice) -> Vec<&'static str> {
 /// Mostly as a kubelet would say it.
 fn bound(dice: &mut Dice, pod: &str) -> Value {
     let with = |field: &str, value: Value| {
-        let mut bound = json!({"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": POD_UID});
+        let mut bound = bound_to(pod);
         bound[field] = value;
         bound
     };
@@ -136,8 +158,12 @@ fn bound(dice: &mut Dice, pod: &str) -> Value {
         4 => with("name", Value::Null),
         5 => with("uid", Value::Null),
         6 => with("uid", json!("4b1d")),
-        _ => with("uid", json!(POD_UID)),
+        _ => bound_to(pod),
     }
+}
+
+fn bound_to(pod: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": POD_UID})
 }
 
 /// The pod, mostly on the node that asks. If it is not, that node mostly has another pod of the account, or else the node
@@ -190,12 +216,17 @@ fn grants(dice: &mut Dice, namespace: &str, name: &str, audience: &str) -> Vec<V
     role.into_iter().chain([binding]).collect()
 }
 
-fn allowed(audience: &str, account: &str) -> Value {
+pub(crate) fn allowed(audience: &str, account: &str) -> Value {
     json!({"apiGroups": [""], "resources": [audience], "resourceNames": [account], "verbs": [VERB]})
 }
 
 /// A role, and its binding to all nodes.
-fn grant(namespace: &str, name: &str, [role, binding]: [&str; 2], allowed: &Value) -> [Value; 2] {
+pub(crate) fn grant(
+    namespace: &str,
+    name: &str,
+    [role, binding]: [&str; 2],
+    allowed: &Value,
+) -> [Value; 2] {
     let space = |kind: &str| if kind.starts_with("Cluster") { "" } else { namespace };
     let subject = json!({"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"});
     let mut bound = object(binding, space(binding), name, "subjects", &json!([subject]));

@@ -19,7 +19,7 @@ pub(crate) const AUDIENCES: [&str; 8] = [
 
 /// The drivers that in-tree volumes became.
 pub(crate) const MIGRATED: [&str; 7] = [
-    "cinder.csi.openstack.org",
+    CINDER,
     "csi.vsphere.vmware.com",
     "disk.csi.azure.com",
     "ebs.csi.aws.com",
@@ -27,6 +27,9 @@ pub(crate) const MIGRATED: [&str; 7] = [
     "pd.csi.storage.gke.io",
     "pxd.portworx.com",
 ];
+
+/// The one of them that is always there.
+pub(crate) const CINDER: &str = "cinder.csi.openstack.org";
 
 /// Some are names of volumes, and some only look like it.
 const EBS_VOLUMES: [&str; 10] = [
@@ -201,7 +204,12 @@ pub(crate) fn driver(dice: &mut Dice, name: &str, wanted: &str, percents: &[u8])
     if dice.chance(40) && !audiences.contains(&wanted) {
         audiences.push(wanted);
     }
-    let requests = audiences.into_iter().map(|audience| json!({"audience": audience}));
+    driver_wanting(name, &audiences)
+}
+
+/// A driver that wants tokens for these audiences.
+pub(crate) fn driver_wanting(name: &str, audiences: &[&str]) -> Value {
+    let requests = audiences.iter().map(|audience| json!({"audience": audience}));
     let spec = json!({"attachRequired": false, "tokenRequests": requests.collect::<Vec<_>>()});
     object("CSIDriver", "", name, "spec", &spec)
 }
@@ -216,7 +224,7 @@ pub(crate) fn claim(namespace: &str, name: &str, volume: &str) -> Value {
     object("PersistentVolumeClaim", namespace, name, "spec", &claim_spec(volume))
 }
 
-fn claim_spec(volume: &str) -> Value {
+pub(crate) fn claim_spec(volume: &str) -> Value {
     json!({
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}},
