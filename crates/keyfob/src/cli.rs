@@ -86,8 +86,11 @@ pub(crate) struct MatchArgs {
 #[command(
     after_help = "JSON: {\"valid\",\"hash\",\"aggregate\",\"errors\":[{\"path\",\"kind\",\"message\",\"help\",\"file\",\"line\",\"column\"}],\"warnings\":[…]}, \
                   where aggregate is the kubelet's own error text, without the secrets of a file that it quotes.\n\
+                  An error is whatever keeps a kubelet from starting, a missing plugin too if --bin-dir is given; a warning is \
+                  advice. With --migrate the exit code is about the configuration that is printed.\n\
                   A plugin's answer (a CredentialProviderResponse) is judged too.\n\
-                  Exit codes: 0 valid, 1 not valid, 2 wrong usage, 4 the result could not be written."
+                  Exit codes: 0 valid, 1 not valid: a kubelet would not start with it, 2 wrong usage, 4 the result could not \
+                  be written."
 )]
 pub(crate) struct ValidateArgs {
     /// A configuration file, a directory of them, or a plugin's answer in a file.
@@ -95,12 +98,25 @@ pub(crate) struct ValidateArgs {
     pub(crate) path: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) host: HostArgs,
+    /// Whose rules decide. Keyfob also reads older dialects, and does without plugins that it does not need.
+    #[arg(long = "for", value_enum, value_name = "WHOM", default_value_t)]
+    pub(crate) reader: Reader,
     /// Print the whole configuration in today's form on stdout, and what there is to say about it on stderr.
     #[arg(long, conflicts_with = "output")]
     pub(crate) migrate: bool,
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+}
+
+/// Who is to use a configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Reader {
+    /// A kubelet 1.37: an error is what keeps it from starting.
+    #[default]
+    Kubelet,
+    /// `keyfob get`, `explain` and `pull`.
+    Keyfob,
 }
 
 /// Where the configuration and the plugins are, under our names and the kubelet's.

@@ -7,47 +7,71 @@ use std::path::Path;
 
 use keyfob_host::{Config, ReadError, ReadProblem};
 
-use crate::{Outcome, Verdict, cli::ValidateArgs};
+use crate::{
+    Outcome, Verdict,
+    cli::{Reader, ValidateArgs},
+};
 use report::{Report, Trouble};
+
+/// Feature gates that kubelets once had: one that does not know a gate does not start.
+const REMOVED_GATES: [(&str, &str); 2] =
+    [("KubeletCredentialProviders", "1.28"), ("DisableKubeletCloudCredentialProviders", "1.33")];
 
 pub(crate) fn run(args: &ValidateArgs) -> Outcome {
     let path = args.path.as_deref().or(args.host.config.as_deref()).unwrap_or(Path::new(""));
-    let (report, modern) = match Config::read(path) {
-        Ok(config) => (judged(&config, args), Some(config.migrate())),
-        Err(error) => (unread(path, &error), None),
-    };
-    let verdict = if report.valid { Verdict::Yes } else { Verdict::No };
-    match modern.filter(|_| args.migrate) {
-        Some(modern) => Outcome { stdout: modern, stderr: report.print(args.output), verdict },
-        None if args.migrate => {
-            Outcome { stderr: report.print(args.output), verdict, ..Outcome::default() }
-        }
-        None => Outcome { stdout: report.print(args.output), verdict, ..Outcome::default() },
+    match Config::read(path) {
+        Ok(config) if args.migrate => migrated(&config, args),
+        Ok(config) => printed(&judged(&config, args, args.reader), args),
+        Err(error) => printed(&unread(path, &error), args),
     }
 }
 
-fn judged(config: &Config, args: &ValidateArgs) -> Report {
-    let gates = args.host.feature_gates();
-    let hash = config.hash.clone().unwrap_or_default();
-    let what = match config.providers.len() {
-        1 => "1 provider".to_owned(),
-        many => format!("{many} providers"),
+fn printed(report: &Report, args: &ValidateArgs) -> Outcome {
+    let (text, verdict) = (report.print(args.output), report.verdict());
+    if args.migrate {
+        return Outcome { stderr: text, verdict, ..Outcome::default() };
+    }
+    Outcome { stdout: text, verdict, ..Outcome::default() }
+}
+
+/// Prints today's form. The report is about the old configuration, the exit code about the new one: whoever migrates knows
+/// that the old one is of no use to a kubelet.
+fn migrated(config: &Config, args: &ValidateArgs) -> Outcome {
+    let stdout = config.migrate();
+    let stderr = judged(config, args, Reader::Keyfob).print(args.output);
+    let verdict = match Config::from_files([("migrated.yaml", &stdout)]) {
+        Ok(migrated) => judged(&migrated, args, args.reader).verdict(),
+        Err(_) => Verdict::No,
     };
-    let mut report = Report::new(what, hash);
+    Outcome { stdout, stderr, verdict }
+}
+
+fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
+    let gates = args.host.feature_gates();
+    let mut report = Report::of_config(config, args.host.bin_dir.is_some());
     if let Err(invalid) = config.validate(gates.gates) {
         report.refuse(invalid.to_string(), invalid.errors().iter().map(Trouble::from));
     }
-    report.warnings = config.lint(args.host.bin_dir.as_deref()).iter().map(Trouble::from).collect();
-    report.warnings.extend(gates.unknown.iter().map(|gate| Trouble::unknown_gate(gate)));
-    report.warnings.extend(gates.proposed.iter().map(|gate| Trouble::proposed_gate(gate)));
+    let lint = config.lint(args.host.bin_dir.as_deref());
+    report.add(lint.iter().map(Trouble::from), reader);
+    report.add(gates.unknown.iter().map(|gate| unknown_gate(gate)), reader);
+    report.add(gates.proposed.iter().map(|gate| Trouble::proposed_gate(gate)), reader);
     report
+}
+
+/// A gate that decides nothing here may be one that kubelets have, or no longer have.
+fn unknown_gate(gate: &str) -> Trouble {
+    match REMOVED_GATES.iter().find(|(removed, _)| *removed == gate) {
+        Some((_, since)) => Trouble::removed_gate(gate, since),
+        None => Trouble::unknown_gate(gate),
+    }
 }
 
 /// A plugin's answer is none of the kinds that a configuration can be.
 fn unread(path: &Path, error: &ReadError) -> Report {
     let answer = (error.problem() == ReadProblem::Kind).then(|| answer::judged(path)).flatten();
     answer.unwrap_or_else(|| {
-        let mut report = Report::new("a configuration".to_owned(), String::new());
+        let mut report = Report::unread();
         report.refuse(error.to_string(), error.errors().iter().map(Trouble::from));
         report
     })

@@ -59,7 +59,7 @@ fn every_error_is_told_at_once_with_its_place_and_what_to_do() {
          invalid port \":x\" after host\n    \
          help: write host, optional port and optional path, as in \"*.example.com:5000/team\"; `*` stands for (part of) one label \
          of the host and for nothing in port or path\n\
-         not valid: 2 errors\n"
+         not valid, a kubelet would not start with it: 2 errors\n"
     );
 }
 
@@ -74,7 +74,7 @@ fn unknown_fields_are_told_in_the_order_of_the_file() {
         stdout,
         "c.yaml:5:3: error: unknown field \"providers[0].matchImage\"\n    help: did you mean `matchImages`?\n\
          c.yaml:8:3: error: unknown field \"providers[0].cacheKeyType\"\n    help: cacheKeyType belongs into the plugin's \
-         answer; here there is only defaultCacheDuration, for answers that say nothing\nnot valid: 2 errors\n"
+         answer; here there is only defaultCacheDuration, for answers that say nothing\nnot valid, a kubelet would not start with it: 2 errors\n"
     );
 }
 
@@ -169,7 +169,7 @@ fn gates_decide_and_unknown_ones_are_told() {
     let (code, stdout, _) = gates("ServiceAccountTokenForKubeletCredentialProviders=false");
     assert_eq!(code, 1);
     assert!(
-        stdout.contains("warning: ServiceAccountTokenForKubeletCredentialProviders is KEP-4412's"),
+        stdout.contains("error: ServiceAccountTokenForKubeletCredentialProviders is KEP-4412's"),
         "{stdout}"
     );
     assert_eq!(gates("NodeSwap").0, 2);
@@ -207,18 +207,82 @@ fn programs_are_not_shown_secrets_either() {
 }
 
 #[test]
-fn a_missing_plugin_is_a_warning_that_names_the_path() {
+fn whatever_keeps_a_kubelet_from_starting_exits_with_1() {
+    let folder = with(GOOD);
+    let path = folder.path();
+    fs::create_dir(path.join("empty")).unwrap();
+    fs::create_dir_all(path.join("directory/p")).unwrap();
+    fs::create_dir(path.join("unexecutable")).unwrap();
+    fs::write(path.join("unexecutable/p"), "").unwrap();
+    fs::write(path.join("nameless.yaml"), GOOD.replace("name: p", "name: ''")).unwrap();
+    let tokens =
+        "  tokenAttributes: {serviceAccountTokenAudience: a, serviceAccountAnnotationKeys: [b]}\n";
+    fs::write(path.join("kep-4412.yaml"), format!("{GOOD}{tokens}")).unwrap();
+    fs::copy(fixtures().join("first-kep.yaml"), path.join("first-kep.yaml")).unwrap();
+    for (flags, words) in [
+        ("c.yaml --bin-dir empty", "c.yaml:4:9: error: no plugin at empty/p: install it there"),
+        ("c.yaml --bin-dir nowhere", "error: the plugin directory nowhere is not there"),
+        ("c.yaml --bin-dir directory", "c.yaml:4:9: error: "),
+        ("c.yaml --bin-dir unexecutable", "c.yaml:4:9: error: "),
+        ("nameless.yaml", "nameless.yaml:4:9: error: the provider has no name"),
+        ("kep-4412.yaml", "error: serviceAccountAnnotationKeys is KEP-4412's name"),
+        ("first-kep.yaml", "first-kep.yaml: error: this is the first proposal's configuration"),
+        (
+            "c.yaml --feature-gates ServiceAccountTokenForKubeletCredentialProviders=true",
+            "error: ServiceAccountTokenForKubeletCredentialProviders is KEP-4412's name",
+        ),
+        (
+            "c.yaml --feature-gates KubeletCredentialProviders=true",
+            "error: kubelets since 1.28 have no feature gate KubeletCredentialProviders",
+        ),
+    ] {
+        let flags: Vec<_> = flags.split(' ').collect();
+        let (code, stdout, _) = validate(&flags, path);
+        assert_eq!(code, 1, "{flags:?}: {stdout}");
+        assert!(stdout.contains(words), "{flags:?}: {stdout}");
+        let last = stdout.lines().next_back().unwrap();
+        let said = "not valid, a kubelet would not start with it: 1 error";
+        assert!(last.starts_with(said), "{flags:?}: {stdout}");
+
+        let (code, json, _) = validate(&[&flags[..], &["-o", "json"]].concat(), path);
+        let report: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((code, &report["valid"]), (1, &json!(false)), "{flags:?}: {json}");
+        assert_eq!(report["errors"][0]["kubeletRefuses"], true, "{flags:?}: {json}");
+
+        let (code, stdout, _) = validate(&[&flags[..], &["--for", "keyfob"]].concat(), path);
+        assert_eq!(code, 0, "{flags:?}: {stdout}");
+        assert!(stdout.contains("    a kubelet would not start with this\n"), "{stdout}");
+        let last = stdout.lines().next_back().unwrap();
+        let said = "valid for keyfob, but a kubelet would not start with it: ";
+        assert!(last.starts_with(said), "{flags:?}: {stdout}");
+    }
+}
+
+#[test]
+fn the_kubelets_names_of_the_flags_are_known_and_unchecked_plugins_are_mentioned() {
     let folder = with(GOOD);
     fs::create_dir(folder.path().join("bin")).unwrap();
+    let flags = ["--image-credential-provider-config", "c.yaml"];
 
-    for flag in ["--bin-dir", "--image-credential-provider-bin-dir"] {
-        let (code, stdout, _) = validate(&["c.yaml", flag, "bin"], folder.path());
-        assert_eq!(code, 0);
-        let said = "c.yaml:4:9: warning: no plugin at bin/p: install it there or correct its name\n    a kubelet would not start with this\n";
-        assert!(stdout.starts_with(said), "{stdout}");
-        let last = "valid for keyfob, but a kubelet would not start with it: 1 provider, 1 warning, sha256:";
-        assert!(stdout.lines().next_back().unwrap().starts_with(last), "{stdout}");
-    }
+    let (code, stdout, _) = validate(&flags, folder.path());
+    assert_eq!(code, 0);
+    assert!(stdout.ends_with(" (plugins not checked: no --bin-dir)\n"), "{stdout}");
+
+    let bin = ["--image-credential-provider-bin-dir", "bin"];
+    assert_eq!(validate(&[flags, bin].concat(), folder.path()).0, 1);
+}
+
+#[test]
+fn a_migrated_configuration_is_judged_as_it_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = fixtures().join("first-kep.yaml");
+    let migrate = ["--migrate", fixture.to_str().unwrap()];
+
+    assert_eq!(validate(&migrate, folder.path()).0, 0);
+
+    let (code, _, stderr) = validate(&[&migrate[..], &["--bin-dir", "."]].concat(), folder.path());
+    assert_eq!(code, 1, "the plugins are missing");
+    assert!(stderr.contains("a kubelet would not start with this"), "{stderr}");
 }
 
 #[test]

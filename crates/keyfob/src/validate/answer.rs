@@ -22,7 +22,7 @@ pub(super) fn judged(path: &Path) -> Option<Report> {
     let document = Document::read(&text).ok()?;
     let said = Said::of(&document).filter(|said| said.text("kind") == KIND)?;
     let file = path.to_string_lossy();
-    let mut report = Report::new("a plugin's answer".to_owned(), String::new());
+    let mut report = Report::of_answer();
     if text.len() > MOST_OUTPUT {
         let message = format!("the answer is larger than {} MiB", MOST_OUTPUT >> 20);
         let help = "mend the plugin: no more is read of what it prints";

@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 
 use keyfob_api::document::Position;
 use keyfob_exec::printable;
-use keyfob_host::{ConfigError, Place, Warning};
+use keyfob_host::{Config, ConfigError, Place, Warning};
 use serde::Serialize;
 
-use crate::cli::Output;
+use crate::{
+    Verdict,
+    cli::{Output, Reader},
+};
 
 /// Everything about one configuration or answer.
 #[derive(Debug, Serialize)]
@@ -20,7 +23,17 @@ pub(super) struct Report {
     pub(super) warnings: Vec<Trouble>,
     /// What was judged.
     #[serde(skip)]
-    what: String,
+    subject: Subject,
+}
+
+#[derive(Debug)]
+enum Subject {
+    /// A configuration that could not be read.
+    Unread,
+    /// A configuration of so many providers.
+    Config { providers: usize, are_plugins_checked: bool },
+    /// A plugin's answer.
+    Answer,
 }
 
 /// An error or a warning.
@@ -34,15 +47,47 @@ pub(super) struct Trouble {
     file: String,
     line: Option<usize>,
     column: Option<usize>,
-    /// Whether a kubelet would not start with this; errors always mean so.
+    /// Whether a kubelet would not start with this although Keyfob reads it.
     #[serde(rename = "kubeletRefuses", skip_serializing_if = "std::ops::Not::not")]
     kubelet_refuses: bool,
 }
 
 impl Report {
-    pub(super) fn new(what: String, hash: String) -> Self {
-        let (aggregate, errors, warnings) = Default::default();
-        Self { valid: true, hash, aggregate, errors, warnings, what }
+    /// About a configuration that could be read.
+    pub(super) fn of_config(config: &Config, are_plugins_checked: bool) -> Self {
+        let subject = Subject::Config { providers: config.providers.len(), are_plugins_checked };
+        Self { hash: config.hash.clone().unwrap_or_default(), ..Self::about(subject) }
+    }
+
+    /// About a configuration that could not be read.
+    pub(super) fn unread() -> Self {
+        Self::about(Subject::Unread)
+    }
+
+    /// About a plugin's answer.
+    pub(super) fn of_answer() -> Self {
+        Self::about(Subject::Answer)
+    }
+
+    fn about(subject: Subject) -> Self {
+        let (hash, aggregate, errors, warnings) = Default::default();
+        Self { valid: true, hash, aggregate, errors, warnings, subject }
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        if self.valid { Verdict::Yes } else { Verdict::No }
+    }
+
+    /// Adds what lints found. What keeps a kubelet from starting is an error of a configuration that is for a kubelet.
+    pub(super) fn add(&mut self, troubles: impl Iterator<Item = Trouble>, reader: Reader) {
+        for trouble in troubles {
+            if trouble.kubelet_refuses && reader == Reader::Kubelet {
+                self.valid = false;
+                self.errors.push(trouble);
+            } else {
+                self.warnings.push(trouble);
+            }
+        }
     }
 
     /// Says what is wrong. What could be read keeps its hash, as upstream, where reading comes before judging.
@@ -66,25 +111,47 @@ impl Report {
         let errors = errors.into_iter().map(|error| error.lines("error"));
         let warnings = self.warnings.iter().map(|warning| warning.lines("warning"));
         let text: String = errors.chain(warnings).collect();
-        let count = |many: usize, what: &str| {
-            let plural = if many == 1 { "" } else { "s" };
-            format!("{many} {what}{plural}")
-        };
         let warnings = match self.warnings.len() {
             0 => String::new(),
             many => format!(", {}", count(many, "warning")),
         };
-        if !self.valid {
-            return format!("{text}not valid: {}{warnings}\n", count(self.errors.len(), "error"));
-        }
-        let hash = if self.hash.is_empty() { String::new() } else { format!(", {}", self.hash) };
-        let valid = if self.warnings.iter().any(|warning| warning.kubelet_refuses) {
-            "valid for keyfob, but a kubelet would not start with it"
-        } else {
-            "valid"
-        };
-        format!("{text}{valid}: {}{warnings}{hash}\n", self.what)
+        format!("{text}{}{warnings}{}\n", self.summary(), self.details())
     }
+
+    fn summary(&self) -> String {
+        let is_refused = self.warnings.iter().any(|warning| warning.kubelet_refuses);
+        let verdict = match (self.valid, &self.subject) {
+            (false, Subject::Answer) => "not valid",
+            (false, _) => "not valid, a kubelet would not start with it",
+            (true, _) if is_refused => "valid for keyfob, but a kubelet would not start with it",
+            (true, _) => "valid",
+        };
+        let what = match (self.valid, &self.subject) {
+            (false, _) => count(self.errors.len(), "error"),
+            (true, Subject::Config { providers, .. }) => count(*providers, "provider"),
+            (true, Subject::Answer) => "a plugin's answer".to_owned(),
+            (true, Subject::Unread) => "a configuration".to_owned(),
+        };
+        format!("{verdict}: {what}")
+    }
+
+    /// The hash, and what nobody looked at. A configuration that is not valid needs neither.
+    fn details(&self) -> String {
+        match self.subject {
+            Subject::Config { are_plugins_checked: true, .. } if self.valid => {
+                format!(", {}", self.hash)
+            }
+            Subject::Config { .. } if self.valid => {
+                format!(", {} (plugins not checked: no --bin-dir)", self.hash)
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+fn count(many: usize, what: &str) -> String {
+    let plural = if many == 1 { "" } else { "s" };
+    format!("{many} {what}{plural}")
 }
 
 impl Trouble {
@@ -96,6 +163,12 @@ impl Trouble {
     pub(super) fn unknown_gate(gate: &str) -> Self {
         let message = format!("the feature gate {gate} decides nothing here");
         Self::new("", "", message, "nothing, unless its name is misspelt")
+    }
+
+    pub(super) fn removed_gate(gate: &str, since: &str) -> Self {
+        let message = format!("kubelets since {since} have no feature gate {gate}");
+        let help = "take it out of the kubelet's feature gates";
+        Self { kubelet_refuses: true, ..Self::new("", "", message, help) }
     }
 
     pub(super) fn proposed_gate(gate: &str) -> Self {
@@ -122,7 +195,7 @@ impl Trouble {
         }
         let place = if place.is_empty() { place } else { place + ": " };
         let mut text = format!("{}{sort}: {}\n", shown(&place), shown(&self.message));
-        if self.kubelet_refuses {
+        if self.kubelet_refuses && sort == "warning" {
             text += "    a kubelet would not start with this\n";
         }
         if !self.help.is_empty() && !self.message.contains(&self.help) {
