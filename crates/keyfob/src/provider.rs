@@ -1,8 +1,10 @@
 //! `keyfob provider`: our plugins, each under its own name too.
 
 mod config;
+mod config_file;
 mod install;
 mod links;
+mod merge;
 
 use std::{env, path::Path, process::ExitCode};
 

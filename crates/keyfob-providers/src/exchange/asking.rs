@@ -10,7 +10,7 @@ use super::{
     Args,
     template::{Field, Template},
 };
-use crate::http::{Http, Sending, address};
+use crate::http::{AddressError, Http, Sending, address};
 
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 
@@ -46,6 +46,9 @@ pub(super) struct Exchange {
     fields: Vec<Field>,
 }
 
+const UNLESS_ALLOWED: &str =
+    ": write https://, or add --allow-http if nobody else can listen on the way";
+
 impl Exchange {
     /// As the command line wants it.
     pub(super) fn of(args: &Args) -> Result<Self, Failure> {
@@ -53,7 +56,8 @@ impl Exchange {
             return Err(Failure::new("--url: annotations cannot choose where a token is sent"));
         }
         if let Err(error) = address(&args.url, args.allow_http) {
-            return Err(Failure::new(format!("--url: {error}")));
+            let unless = if error == AddressError::Plain { UNLESS_ALLOWED } else { "" };
+            return Err(Failure::new(format!("--url: {error}{unless}")));
         }
         let in_header = matches!(args.style, Style::Bearer | Style::Basic);
         let usual = if in_header { Method::Get } else { Method::Post };

@@ -66,7 +66,9 @@ pub(super) enum Unfit {
          --token-audience {0}=…"
     )]
     WhoseAudience(&'static str),
-    #[error("only you can know the images of {0}: give --match-images {0}=PATTERN")]
+    #[error(
+        "{0} has no images of its own: give --match-images {0}=PATTERN, such as --match-images {0}=registry.example.com"
+    )]
     NeedsImages(&'static str),
     #[error("{flag} {name}=… is about a plugin that is not installed: add {name} to --providers")]
     NotInstalled { flag: &'static str, name: &'static str },
@@ -217,16 +219,25 @@ fn provider_json(provider: &ProviderConfig) -> Value {
         "defaultCacheDuration": provider.default_cache_duration.unwrap_or_default().to_string(),
         "args": provider.args,
     });
-    if let (Some(attributes), Value::Object(fields)) = (&provider.token_attributes, &mut fields) {
-        fields.insert(
-            "tokenAttributes".to_owned(),
-            json!({
-                "serviceAccountTokenAudience": attributes.service_account_token_audience,
-                "cacheType": attributes.cache_type,
-                "requireServiceAccount": attributes.require_service_account,
-                "optionalServiceAccountAnnotationKeys": attributes.optional_service_account_annotation_keys,
-            }),
-        );
+    let variables = provider.env.iter();
+    let variables = variables.map(|each| json!({"name": each.name, "value": each.value.expose()}));
+    let parts = [
+        (!provider.env.is_empty()).then(|| ("env", variables.collect())),
+        provider.token_attributes.as_ref().map(|each| ("tokenAttributes", attributes_json(each))),
+    ];
+    if let Value::Object(fields) = &mut fields {
+        let parts = parts.into_iter().flatten();
+        fields.extend(parts.map(|(name, value)| (name.to_owned(), value)));
     }
     fields
+}
+
+fn attributes_json(attributes: &TokenAttributes) -> Value {
+    json!({
+        "serviceAccountTokenAudience": attributes.service_account_token_audience,
+        "cacheType": attributes.cache_type,
+        "requireServiceAccount": attributes.require_service_account,
+        "requiredServiceAccountAnnotationKeys": attributes.required_service_account_annotation_keys,
+        "optionalServiceAccountAnnotationKeys": attributes.optional_service_account_annotation_keys,
+    })
 }

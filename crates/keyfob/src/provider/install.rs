@@ -1,27 +1,29 @@
 //! `keyfob provider install DIR`.
 
 use std::{
-    fs::Permissions,
-    io::{self, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    error::Error,
+    io,
     path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use keyfob_control::rule::VERB;
 use keyfob_host::{Chain, Config};
 use keyfob_providers::Provider;
 
 use super::{
     config::{self, Audience, Choices, Named},
+    config_file::{Plan, Verb, Wanted, also_configured},
     links::{Installing, Way},
 };
-use crate::{Outcome, Verdict};
+use crate::{Outcome, Verdict, explain::command::quoted};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Start the kubelet with --image-credential-provider-bin-dir=DIR and \
                   --image-credential-provider-config=FILE, where FILE is --config-file or holds what was printed.\n\
-                  Exit codes: 0 installed, 1 something is in the way, 2 the flags do not fit together, 4 the configuration \
-                  could not be written.")]
+                  A file that is there is never overwritten: see --merge.\n\
+                  Exit codes: 0 installed, or with --dry-run would be; 1 something is in the way; 2 the flags do not fit \
+                  together; 4 the configuration could not be written.")]
 pub(crate) struct InstallArgs {
     /// The plugin directory; it is made if it is not there.
     #[arg(value_name = "DIR")]
@@ -39,7 +41,8 @@ pub(crate) struct InstallArgs {
     /// that plugin only. May be repeated.
     #[arg(long, value_name = "[NAME=]AUDIENCE")]
     token_audience: Vec<Audience>,
-    /// A pattern for the images that a plugin is asked about, instead of its own. May be repeated.
+    /// A pattern for the images that a plugin is asked about, instead of its own. exchange, echo, docker-config and exec have
+    /// none of their own and need it. May be repeated.
     #[arg(long, value_name = "NAME=PATTERN")]
     match_images: Vec<Named>,
     /// An argument for a plugin, instead of its own: `--args docker-config=--path=/etc/registry`. May be repeated.
@@ -51,21 +54,38 @@ pub(crate) struct InstallArgs {
     /// Replace files of the plugins' names that are not keyfob's.
     #[arg(long)]
     force: bool,
-    /// Write the configuration to this file, in one piece, instead of printing it.
+    /// Write the configuration to this file, in one piece, instead of printing it. A file that is there and says something
+    /// else is refused.
     #[arg(long, value_name = "FILE")]
     config_file: Option<PathBuf>,
-    /// In which form the configuration is printed.
+    /// Add these providers to the --config-file that is there, or replace them there, and keep its others and its comments.
+    /// The old file is kept beside it, as FILE.bak-TIME.
+    #[arg(long, requires = "config_file")]
+    merge: bool,
+    /// Say what would be done, print the configuration as it would be, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// In which form a new configuration is written.
     #[arg(short, long, value_enum, default_value_t)]
     output: Form,
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum Form {
+pub(super) enum Form {
     /// YAML.
     #[default]
     Yaml,
     /// JSON.
     Json,
+}
+
+impl Form {
+    pub(super) fn print(self, config: &Config) -> String {
+        match self {
+            Self::Yaml => config.migrate(),
+            Self::Json => config::json(config),
+        }
+    }
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -85,22 +105,17 @@ pub(crate) fn run(args: &InstallArgs) -> Outcome {
         match_images: &args.match_images,
         args: &args.args,
     };
-    // Nothing is touched before everything is known to fit.
     let config = match config::of(&providers, &choices) {
         Ok(config) => config,
         Err(error) => return Outcome::wrong_input(&error),
     };
-    let way = if args.copy { Way::Copy } else { Way::Link };
     let programs = providers.iter().map(|provider| provider.program);
-    let installing = Installing { directory: &args.directory, way, force: args.force };
-    match installing.install(programs) {
-        Ok(done) => args.print(&config, done),
-        Err(error) => Outcome {
-            stderr: format!("keyfob: {}\n", Chain(&error)),
-            verdict: Verdict::No,
-            ..Outcome::default()
-        },
-    }
+    let done = if args.dry_run {
+        args.rehearse(&config, programs)
+    } else {
+        args.install(&config, programs)
+    };
+    done.unwrap_or_else(|refused| refused)
 }
 
 impl InstallArgs {
@@ -110,43 +125,95 @@ impl InstallArgs {
         keyfob_providers::ALL.iter().filter(is_chosen).collect()
     }
 
-    fn print(&self, config: &Config, mut told: Vec<String>) -> Outcome {
-        let stdout = match self.output {
-            Form::Yaml => config.migrate(),
-            Form::Json => config::json(config),
+    /// Nothing is touched before everything is known to fit. The plugins come before the file that makes a kubelet want them.
+    fn install(
+        &self,
+        config: &Config,
+        programs: impl Iterator<Item = &'static str> + Clone,
+    ) -> Result<Outcome, Outcome> {
+        let staged = match self.plan(config)? {
+            Some(plan) => Some(plan.stage().map_err(|error| self.unwritten(&error))?),
+            None => None,
         };
-        told.extend(config.lint(None).into_iter().map(|warning| {
-            format!("{}: {} ({})", warning.provider, warning.message, warning.help)
-        }));
-        told.extend(config::audiences(config).into_iter().map(|audience| {
-            let verb = "request-serviceaccounts-token-audience";
-            format!("nodes must be allowed the verb {verb} on {audience}, or no token is sent")
-        }));
-        let stderr =
-            told.into_iter().flat_map(|line| ["keyfob: ".to_owned(), line, "\n".to_owned()]);
-        let mut outcome = Outcome { stderr: stderr.collect(), ..Outcome::default() };
-        match &self.config_file {
-            None => outcome.stdout = stdout,
-            Some(path) => {
-                if let Err(error) = replace(path, &stdout) {
-                    let line = format!("keyfob: cannot write {}: {error}\n", path.display());
-                    outcome.stderr.push_str(&line);
-                    outcome.verdict = Verdict::Unwritten;
-                }
+        let mut told = self.links().install(programs).map_err(|error| in_the_way(&error))?;
+        let stdout = match staged {
+            None => self.output.print(config),
+            Some(staged) => {
+                told.extend(staged.commit().map_err(|error| self.unwritten(&error))?);
+                String::new()
             }
-        }
-        outcome
+        };
+        told.extend(self.hints(config));
+        Ok(Outcome { stdout, stderr: lines(&told), ..Outcome::default() })
+    }
+
+    /// Says what `install` would do and print.
+    fn rehearse(
+        &self,
+        config: &Config,
+        programs: impl Iterator<Item = &'static str> + Clone,
+    ) -> Result<Outcome, Outcome> {
+        let plan = self.plan(config)?;
+        let mut told = self.links().plan(programs).map_err(|error| in_the_way(&error))?;
+        let stdout = match &plan {
+            None => self.output.print(config),
+            Some(plan) => plan.text().unwrap_or_default().to_owned(),
+        };
+        told.extend(plan.iter().flat_map(|plan| plan.describe(Verb::Planned)));
+        told.extend(self.hints(config));
+        told.push("nothing was changed (--dry-run)".to_owned());
+        Ok(Outcome { stdout, stderr: lines(&told), ..Outcome::default() })
+    }
+
+    fn plan(&self, config: &Config) -> Result<Option<Plan>, Outcome> {
+        let Some(path) = &self.config_file else { return Ok(None) };
+        let (merge, plugins) = (self.merge, self.directory.as_path());
+        let wanted = Wanted { path, config, form: self.output, merge, plugins };
+        Plan::new(&wanted).map(Some).map_err(|error| in_the_way(&error))
+    }
+
+    fn links(&self) -> Installing<'_> {
+        let way = if self.copy { Way::Copy } else { Way::Link };
+        Installing { directory: &self.directory, way, force: self.force }
+    }
+
+    fn unwritten(&self, error: &io::Error) -> Outcome {
+        let path = self.config_file.as_deref().unwrap_or(Path::new("")).display();
+        let stderr = format!("keyfob: cannot write {path}: {error}\n");
+        Outcome { stderr, verdict: Verdict::Unwritten, ..Outcome::default() }
+    }
+
+    /// What is still to be done, and what looks wrong.
+    fn hints(&self, config: &Config) -> Vec<String> {
+        let lint = config
+            .lint(None)
+            .into_iter()
+            .map(|warning| format!("{}: {} ({})", warning.provider, warning.message, warning.help));
+        let audiences = config::audiences(config).into_iter().map(|audience| {
+            format!(
+                "nodes need the verb {VERB} on {audience}, or no token is sent; to allow it: keyfob audience rbac --audience {} \
+                 | kubectl apply -f -",
+                quoted(audience)
+            )
+        });
+        let kubelet = self.config_file.iter().map(|path| {
+            format!(
+                "the kubelet needs --image-credential-provider-config={} and --image-credential-provider-bin-dir={}, and a restart",
+                path.display(),
+                self.directory.display()
+            )
+        });
+        let twice = self.config_file.iter().flat_map(|path| also_configured(path, config));
+        lint.chain(twice).chain(audiences).chain(kubelet).collect()
     }
 }
 
-/// A kubelet that starts meanwhile reads the old file or the new one.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+fn in_the_way(error: &(dyn Error + 'static)) -> Outcome {
+    let text = Chain(error).to_string();
+    let told: Vec<_> = text.lines().map(str::to_owned).collect();
+    Outcome { stderr: lines(&told), verdict: Verdict::No, ..Outcome::default() }
+}
+
+fn lines(told: &[String]) -> String {
+    told.iter().flat_map(|line| ["keyfob: ", line, "\n"]).collect()
 }

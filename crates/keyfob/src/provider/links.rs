@@ -47,30 +47,64 @@ pub(super) struct Installing<'a> {
 }
 
 impl Installing<'_> {
+    /// Says what would be done; nothing is.
+    pub(super) fn plan(
+        &self,
+        programs: impl Iterator<Item = &'static str> + Clone,
+    ) -> Result<Vec<String>, InstallError> {
+        let keyfob = self.check_all(programs.clone())?;
+        let copy = match self.way {
+            Way::Link => None,
+            Way::Copy => {
+                let copy = self.directory.join(KEYFOB);
+                Some(format!("{} would be a copy of {}", copy.display(), keyfob.display()))
+            }
+        };
+        let target = self.target(&keyfob);
+        let link = |program| {
+            let path = self.directory.join(program);
+            format!("{} would be a link to {}", path.display(), target.display())
+        };
+        Ok(copy.into_iter().chain(programs.map(link)).collect())
+    }
+
     /// Puts these programs there, and says what was done.
     pub(super) fn install(
         &self,
         programs: impl Iterator<Item = &'static str> + Clone,
     ) -> Result<Vec<String>, InstallError> {
-        let keyfob = env::current_exe().map_err(InstallError::Unknown)?;
-        for program in programs.clone() {
-            self.check(&self.directory.join(program), &keyfob)?;
-        }
+        let keyfob = self.check_all(programs.clone())?;
         self.make_directory()?;
         let mut done = Vec::new();
-        let target = match self.way {
-            Way::Link => keyfob,
-            Way::Copy => {
-                done.extend(self.copy(&keyfob)?);
-                PathBuf::from(KEYFOB)
-            }
-        };
+        if self.way == Way::Copy {
+            done.extend(self.copy(&keyfob)?);
+        }
+        let target = self.target(&keyfob);
         for program in programs {
             let path = self.directory.join(program);
-            self.put(&path, |draft| symlink(&target, draft))?;
+            self.put(&path, |draft| symlink(target, draft))?;
             done.push(format!("{} is a link to {}", path.display(), target.display()));
         }
         Ok(done)
+    }
+
+    /// Where keyfob is, if nothing is in the way.
+    fn check_all(
+        &self,
+        programs: impl Iterator<Item = &'static str>,
+    ) -> Result<PathBuf, InstallError> {
+        let keyfob = env::current_exe().map_err(InstallError::Unknown)?;
+        for program in programs {
+            self.check(&self.directory.join(program), &keyfob)?;
+        }
+        Ok(keyfob)
+    }
+
+    fn target<'a>(&self, keyfob: &'a Path) -> &'a Path {
+        match self.way {
+            Way::Link => keyfob,
+            Way::Copy => Path::new(KEYFOB),
+        }
     }
 
     /// Whether a place is free, or a link of ours, or may be taken anyway.

@@ -1,0 +1,343 @@
+//! The configuration file that `install` writes: a new one, or one that is there already and keeps what else it configures.
+//!
+//! A kubelet that reads a wrong file does not start. So everything is decided before anything is changed ([`Plan::new`]),
+//! what is written was read back and found to mean what was meant, the old file is kept as a backup, and the new one
+//! replaces it in one step.
+
+use std::{
+    fs::{self, File, Metadata, Permissions},
+    io::{self, Write as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
+    path::{Path, PathBuf},
+};
+
+use keyfob_api::Timestamp;
+use keyfob_exec::{Clock as _, LookupError, Program, SystemClock};
+use keyfob_host::{Config, FeatureGates, Invalid, ProviderConfig};
+use tempfile::NamedTempFile;
+use thiserror::Error;
+
+use super::{
+    install::Form,
+    merge::{self, Merged},
+};
+
+/// More than any configuration has.
+const MOST: u64 = 16 << 20;
+
+/// What is to be written where, for which plugins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) path: &'a Path,
+    pub(super) config: &'a Config,
+    /// The form of a new file.
+    pub(super) form: Form,
+    /// Whether a file that is there may be changed.
+    pub(super) merge: bool,
+    /// The directory where the kubelet will look for the plugins of all providers.
+    pub(super) plugins: &'a Path,
+}
+
+/// What will become of the file.
+#[derive(Debug)]
+pub(super) enum Plan {
+    /// It has these providers already, just as they are wanted.
+    Nothing(PathBuf),
+    /// There is none yet.
+    Create { path: PathBuf, text: String },
+    /// It gets these providers, and keeps its others.
+    Merge { old: OldFile, merged: Merged },
+}
+
+/// A file that is there.
+#[derive(Debug)]
+pub(super) struct OldFile {
+    /// Where it really is, if a link leads to it.
+    path: PathBuf,
+    text: Vec<u8>,
+    metadata: Metadata,
+}
+
+/// Why nothing is written.
+#[derive(Debug, Error)]
+pub(super) enum ConfigFileError {
+    #[error(
+        "{} is there already and configures {providers}: nothing was changed\n\
+         add --merge to add or replace just {ours} in it (a backup is kept), or name another --config-file",
+        path.display()
+    )]
+    Exists { path: PathBuf, providers: String, ours: String },
+    #[error(
+        "{} is there already, and it cannot be read as a configuration of credential providers: nothing was changed\n\
+         name another --config-file, or move this one away; \"keyfob validate\" with this file says what is wrong with it",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    #[error(
+        "a kubelet would not start with {}, merged or not: {reason}; nothing was changed\n\
+         fix it first: \"keyfob validate\" with this file says how",
+        path.display()
+    )]
+    Broken { path: PathBuf, reason: String },
+    #[error("a kubelet would not start with {} and these providers merged: {error}; nothing was changed", path.display())]
+    Invalid { path: PathBuf, error: Invalid },
+    #[error(
+        "a kubelet would not start with {}: it looks for the plugins of all providers in one directory, and {error}; nothing \
+         was changed\n\
+         install into the directory that the kubelet uses already (its --image-credential-provider-bin-dir)",
+        path.display()
+    )]
+    MissingPlugin { path: PathBuf, error: LookupError },
+    #[error(
+        "{} is a directory: nothing was changed\n\
+         name a file in it, such as {}; a kubelet reads the .yaml, .yml and .json files of a directory",
+        .0.display(),
+        .0.join("keyfob.yaml").display()
+    )]
+    Directory(PathBuf),
+    #[error("{} is no regular file: nothing was changed\nname another --config-file", .0.display())]
+    NotAFile(PathBuf),
+    #[error("{} cannot be read: {error}; nothing was changed", path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error("{} cannot be written as it would have to be: nothing was changed\nadd the providers by hand", .0.display())]
+    Unmergeable(PathBuf),
+}
+
+impl Plan {
+    /// Looks at what is there; nothing is changed.
+    pub(super) fn new(wanted: &Wanted<'_>) -> Result<Self, ConfigFileError> {
+        let Some(old) = OldFile::read(wanted.path)? else {
+            let text = wanted.form.print(wanted.config);
+            return Ok(Self::Create { path: wanted.path.to_owned(), text });
+        };
+        let path = old.path.clone();
+        let config = Config::from_files([(&path, &old.text)]);
+        let config = config.map_err(|_| ConfigFileError::Foreign(path.clone()))?;
+        let ours = &wanted.config.providers;
+        if ours.iter().all(|provider| config.providers.contains(provider)) {
+            return Ok(Self::Nothing(path));
+        }
+        if !wanted.merge {
+            let (providers, ours) = (names(&config.providers), names(ours));
+            return Err(ConfigFileError::Exists { path, providers, ours });
+        }
+        let refused = config.lint(None).into_iter().find(|warning| warning.kubelet_refuses);
+        if let Some(warning) = refused {
+            return Err(ConfigFileError::Broken { path, reason: warning.message });
+        }
+        let merged = merge::merge(&old.text, &config, ours);
+        let merged = merged.ok_or_else(|| ConfigFileError::Unmergeable(path.clone()))?;
+        check(&path, &merged, wanted)?;
+        Ok(Self::Merge { old, merged })
+    }
+
+    /// What was done, or would be, in sentences.
+    pub(super) fn describe(&self, verb: Verb) -> Vec<String> {
+        match self {
+            Self::Nothing(path) => {
+                vec![format!("{} has these providers already: it stays as it is", path.display())]
+            }
+            Self::Create { path, .. } => vec![format!("{} {}", path.display(), verb.made())],
+            Self::Merge { old, merged } => {
+                let mut lines = merged.changes(&old.path, verb);
+                if merged.loses_comments {
+                    let comments = "comments of the old file are only in its backup";
+                    lines.push(comments.to_owned());
+                }
+                lines
+            }
+        }
+    }
+
+    /// The whole file as it will be; nothing if it stays as it is.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Nothing(_) => None,
+            Self::Create { text, .. } => Some(text),
+            Self::Merge { merged, .. } => Some(&merged.text),
+        }
+    }
+
+    /// Writes the file beside its place: what cannot be written is known before anything is changed.
+    pub(super) fn stage(self) -> io::Result<Staged> {
+        let draft = match &self {
+            Self::Nothing(_) => None,
+            Self::Create { path, text } => Some(draft(path, text.as_bytes(), None)?),
+            Self::Merge { old, merged } => {
+                Some(draft(&old.path, merged.text.as_bytes(), Some(&old.metadata))?)
+            }
+        };
+        Ok(Staged { plan: self, draft })
+    }
+}
+
+/// Whether something was done, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Done,
+    Planned,
+}
+
+impl Verb {
+    pub(super) fn is(self) -> &'static str {
+        match self {
+            Self::Done => "is",
+            Self::Planned => "would be",
+        }
+    }
+
+    fn made(self) -> &'static str {
+        match self {
+            Self::Done => "was written",
+            Self::Planned => "would be written",
+        }
+    }
+}
+
+/// A file that only needs its name.
+#[derive(Debug)]
+pub(super) struct Staged {
+    plan: Plan,
+    draft: Option<NamedTempFile>,
+}
+
+impl Staged {
+    /// Gives the file its name, and says what was done. A kubelet that starts meanwhile reads the old file or the new one.
+    pub(super) fn commit(self) -> io::Result<Vec<String>> {
+        let mut done = self.plan.describe(Verb::Done);
+        let Some(draft) = self.draft else { return Ok(done) };
+        match &self.plan {
+            Plan::Create { path, .. } => drop(draft.persist_noclobber(path)?),
+            Plan::Merge { old, .. } => {
+                let backup = old.back_up()?;
+                draft.persist(&old.path)?;
+                done.push(format!("the old file is kept as {}", backup.display()));
+            }
+            Plan::Nothing(_) => {}
+        }
+        Ok(done)
+    }
+}
+
+impl OldFile {
+    /// What is at this path, or where a link there leads; nothing if nothing is there.
+    fn read(path: &Path) -> Result<Option<Self>, ConfigFileError> {
+        let unreadable =
+            |error: io::Error| ConfigFileError::Unreadable { path: path.to_owned(), error };
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // Whatever else is wrong, writing will meet it too, and say so.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
+            Err(error) => return Err(unreadable(error)),
+            Ok(_) => {}
+        }
+        let path = path.canonicalize().map_err(unreadable)?;
+        let metadata = fs::metadata(&path).map_err(unreadable)?;
+        if metadata.is_dir() {
+            return Err(ConfigFileError::Directory(path));
+        }
+        if !metadata.is_file() {
+            return Err(ConfigFileError::NotAFile(path));
+        }
+        if metadata.len() > MOST {
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB");
+            return Err(unreadable(error));
+        }
+        let text = fs::read(&path).map_err(unreadable)?;
+        Ok(Some(Self { path, text, metadata }))
+    }
+
+    /// Keeps the old file under a name that no file has, and that no kubelet reads in a directory of configurations.
+    fn back_up(&self) -> io::Result<PathBuf> {
+        if fs::read(&self.path)? != self.text {
+            return Err(io::Error::other("somebody else has just changed it: try again"));
+        }
+        let now = Timestamp::from(SystemClock.now()).to_string().replace(['-', ':'], "");
+        let numbers = std::iter::once(String::new()).chain((1..100).map(|n| format!("-{n}")));
+        for number in numbers {
+            let mut name = self.path.clone().into_os_string();
+            name.push(format!(".bak-{now}{number}"));
+            let draft = draft(&self.path, &self.text, Some(&self.metadata))?;
+            match draft.persist_noclobber(&name) {
+                Ok(_) => return Ok(name.into()),
+                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::other("there are a hundred backups of this second already"))
+    }
+}
+
+/// A merged configuration must be one that a kubelet starts with.
+fn check(path: &Path, merged: &Merged, wanted: &Wanted<'_>) -> Result<(), ConfigFileError> {
+    let path = || path.to_owned();
+    merged
+        .config
+        .validate(FeatureGates::default())
+        .map_err(|error| ConfigFileError::Invalid { path: path(), error })?;
+    // Ours are put there together with the file.
+    let is_ours = |name: &str| wanted.config.providers.iter().any(|ours| ours.name == name);
+    let mut others = merged.config.providers.iter().filter(|each| !is_ours(&each.name));
+    let missing = others.find_map(|each| Program::in_directory(wanted.plugins, &each.name).err());
+    missing.map_or(Ok(()), |error| Err(ConfigFileError::MissingPlugin { path: path(), error }))
+}
+
+/// Other files of the same directory that configure one of these providers: a kubelet may be given the whole directory.
+pub(super) fn also_configured(path: &Path, config: &Config) -> Vec<String> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let entries = fs::read_dir(directory.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+    let mut others: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|other| other.file_name() != path.file_name())
+        .filter(|other| {
+            other
+                .extension()
+                .is_some_and(|end| ["json", "yaml", "yml"].map(Some).contains(&end.to_str()))
+        })
+        .collect();
+    others.sort();
+    let warning = |other: PathBuf| {
+        let theirs = Config::read(&other).ok()?.providers;
+        let is_theirs = |ours: &&ProviderConfig| theirs.iter().any(|each| each.name == ours.name);
+        let both: Vec<_> = config.providers.iter().filter(is_theirs).cloned().collect();
+        (!both.is_empty()).then(|| {
+            format!(
+                "{} configures {} too: a kubelet whose --image-credential-provider-config is the whole directory would not start",
+                other.display(),
+                names(&both)
+            )
+        })
+    };
+    others.into_iter().filter_map(warning).collect()
+}
+
+/// A file without its name yet, beside its place; with the owner and the mode of another.
+fn draft(path: &Path, text: &[u8], like: Option<&Metadata>) -> io::Result<NamedTempFile> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".keyfob-")
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    file.write_all(text)?;
+    adopt(file.as_file(), like)?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+fn adopt(file: &File, like: Option<&Metadata>) -> io::Result<()> {
+    let Some(like) = like else { return file.set_permissions(Permissions::from_mode(0o644)) };
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
+        fchown(file, Some(like.uid()), Some(like.gid()))?;
+    }
+    file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))
+}
+
+/// Provider names in a sentence.
+pub(super) fn names(providers: &[ProviderConfig]) -> String {
+    let names: Vec<_> = providers.iter().map(|provider| provider.name.as_str()).collect();
+    match names.as_slice() {
+        [] => "no providers".to_owned(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
