@@ -44,10 +44,9 @@ impl Topic for Image {
         let (ours, upstream) = (ours.get("error")?.as_str()?, upstream.get("error")?.as_str()?);
         let says_more = match ImageRef::parse(&question.image) {
             Err(ImageError::Malformed { fault, .. }) => format!(": {fault}"),
-            Err(ImageError::Uppercase { repository, .. })
-                if has_newer_characters(&repository) && !upstream.ends_with("lowercase") =>
-            {
-                return Some("newer-unicode");
+            Err(ImageError::Uppercase { image, repository }) => {
+                return is_of_newer_case([&image, &repository], ours, upstream)
+                    .then_some("newer-unicode");
             }
             _ => String::new(),
         };
@@ -56,6 +55,18 @@ impl Topic for Image {
             begin => differ_in_newer_characters(begin, upstream).then_some("newer-unicode"),
         }
     }
+}
+
+/// Whether two answers differ because Go does not know the case of newer characters. Then it finds no upper-case letter, or does
+/// not take the first component for a registry.
+fn is_of_newer_case([image, repository]: [&str; 2], ours: &str, upstream: &str) -> bool {
+    if !upstream.ends_with("must be lowercase") {
+        return has_newer_characters(repository);
+    }
+    let first = image.split('/').next().unwrap_or_default();
+    let with_first = ours.replace(&format!("({repository})"), &format!("({first}/{repository})"));
+    differ_in_newer_characters(ours, upstream)
+        || has_newer_characters(first) && differ_in_newer_characters(&with_first, upstream)
 }
 
 const REGISTRIES: &str = "     docker.io/ index.docker.io/ index.docker.io:443/ localhost/ localhost:5000/ \
