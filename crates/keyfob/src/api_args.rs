@@ -26,11 +26,12 @@ pub(crate) struct ApiArgs {
     pub(crate) context: Option<String>,
 }
 
-/// A client, the address of the server it asks, and the file of the token it shows, if it has one.
+/// A client, the address of the server it asks, what its user is called, and the file of the token it shows, if it has one.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) client: Client,
     pub(crate) server: String,
+    pub(crate) user: String,
     pub(crate) token_file: Option<PathBuf>,
 }
 
@@ -72,7 +73,8 @@ impl Api {
         let cluster = Cluster::new(chosen, Authenticators::system());
         let (client, server) = cluster.connect()?;
         let token_file = cluster.chosen.config.user.token_file.clone();
-        Ok(Self { client, server, token_file })
+        let user = cluster.chosen.selection.user_name.clone();
+        Ok(Self { client, server, user, token_file })
     }
 
     fn of_this_pod() -> Result<Self, ApiError> {
@@ -83,7 +85,8 @@ impl Api {
         let server = config.cluster_url.to_string();
         let token_file = config.auth_info.token_file.clone().map(PathBuf::from);
         let client = Clients::system().connect_kube(config).map_err(KubeFailure::from)?;
-        Ok(Self { client, server, token_file })
+        let user = "of this pod".to_owned();
+        Ok(Self { client, server, user, token_file })
     }
 }
 

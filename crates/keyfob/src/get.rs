@@ -5,7 +5,10 @@ use keyfob_api::ImageRef;
 use keyfob_host::{Credential, DockerConfig};
 use serde::Serialize;
 
-use crate::{Outcome, Verdict, host_args::SourceArgs, lookup::Found, match_images::shown};
+use crate::{
+    Outcome, Verdict, host_args::SourceArgs, identity_args::Puller, lookup::Found,
+    match_images::shown,
+};
 
 #[derive(Debug, Args)]
 #[command(
@@ -51,6 +54,8 @@ pub(crate) fn run(args: &GetArgs) -> Outcome {
         Err(failure) => failure.into(),
     };
     outcome.stderr += &sources.warnings();
+    let unchecked = sources.puller.as_ref().and_then(Puller::unchecked);
+    outcome.stderr.extend(unchecked.map(|what| format!("keyfob: {what}\n")));
     outcome
 }
 

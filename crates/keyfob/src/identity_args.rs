@@ -1,18 +1,23 @@
 //! The flags that say as whom an image is pulled, and where that service account is known.
 
 mod embedded;
+mod node_check;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use keyfob_control::{
     embedded::{Running, StartError},
+    facts::Cluster,
     objects::ObjectsError,
+    rule::Policy,
 };
 use keyfob_exec::SystemClock;
 use keyfob_host::{HostBuilder, KubernetesApi, PodIdentity, PodReference, TokenDirectory};
 use thiserror::Error;
 
+pub(crate) use self::node_check::{Finding, Findings, Standing};
+use self::node_check::{NodeChecked, Rules};
 use crate::{
     api_args::{Api, ApiArgs, ApiError},
     namespaced::Namespaced,
@@ -44,6 +49,13 @@ pub(crate) struct IdentityArgs {
     /// The audiences that the embedded API server allows to every node.
     #[arg(long, value_name = "AUDIENCES", value_delimiter = ',')]
     allowed_kubelet_audiences: Vec<String>,
+    /// The node that pulls. Without it: the pod's. Tokens that it may not request are not requested.
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Request tokens as the user of the kubeconfig even if the pod's node may not request them. The answer then is not what
+    /// a kubelet gets.
+    #[arg(long)]
+    as_me: bool,
     #[command(flatten)]
     cluster: ApiArgs,
 }
@@ -61,8 +73,33 @@ enum ApiServer {
 pub(crate) struct Puller {
     pub(crate) pod: PodIdentity,
     pub(crate) place: Place,
+    /// What is known of the requests for tokens; nothing is if they come from files.
+    pub(crate) findings: Option<Arc<Findings>>,
     #[expect(dead_code, reason = "it answers until it is dropped")]
     server: Option<Running>,
+}
+
+impl Puller {
+    /// What is known of the requests for tokens that were made.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        self.findings.as_ref().map(|findings| findings.all()).unwrap_or_default()
+    }
+
+    /// How the requests for tokens differ from a kubelet's, a sentence each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let findings = self.findings();
+        let differing = findings.iter().filter(|finding| finding.standing != Standing::IsNode);
+        differing.map(Finding::warning).collect()
+    }
+
+    /// That nothing can be said about a node, if tokens come from files.
+    pub(crate) fn unchecked(&self) -> Option<String> {
+        let Place::Directory(path) = &self.place else { return None };
+        Some(format!(
+            "whether a node may request such tokens was not checked: they are from {}, and no API server was asked",
+            path.display()
+        ))
+    }
 }
 
 /// Where its service account is known.
@@ -81,7 +118,7 @@ pub(crate) struct Opened {
 }
 
 enum Accounts {
-    Api(KubernetesApi),
+    Api(Box<NodeChecked>),
     Directory(TokenDirectory),
 }
 
@@ -89,7 +126,7 @@ impl Opened {
     /// Lets a host ask there.
     pub(crate) fn hand_to(self, host: HostBuilder<'_>) -> (HostBuilder<'_>, Option<Puller>) {
         let host = match self.accounts {
-            Accounts::Api(api) => host.service_accounts(api),
+            Accounts::Api(api) => host.service_accounts(*api),
             Accounts::Directory(directory) => host.service_accounts(directory),
         };
         (host, Some(self.puller))
@@ -113,6 +150,10 @@ impl IdentityArgs {
         }
         if let [one, other, ..] = *self.places() {
             return Err(IdentityArgsError::TwoPlaces(one, other));
+        }
+        let of_node = self.given_for_node();
+        if let (Some(flag), true) = (of_node.first(), self.token_dir.is_some()) {
+            return Err(IdentityArgsError::NothingToCheck(flag));
         }
         match of_embedded.first() {
             Some(flag) if !is_embedded => Err(IdentityArgsError::NotEmbedded(flag)),
@@ -138,10 +179,14 @@ impl IdentityArgs {
         ])
     }
 
+    fn given_for_node(&self) -> Vec<&'static str> {
+        given(&[("--node", self.node.is_some()), ("--as-me", self.as_me)])
+    }
+
     /// Everything that is given, but for the account itself.
     fn given(&self) -> Vec<&'static str> {
         let pod = given(&[("--pod", self.pod.is_some()), ("--pod-uid", self.pod_uid.is_some())]);
-        [pod, self.places(), self.given_for_embedded()].concat()
+        [pod, self.places(), self.given_for_embedded(), self.given_for_node()].concat()
     }
 
     /// Opens the place, if an account is given. Nothing is asked yet. It must be called within a runtime.
@@ -150,18 +195,41 @@ impl IdentityArgs {
         timeout: Option<Duration>,
     ) -> Result<Option<Opened>, IdentityArgsError> {
         let Some(pod) = self.identity() else { return Ok(None) };
-        let (place, accounts, server) = if let Some(path) = &self.token_dir {
+        if let Some(path) = &self.token_dir {
             let directory = TokenDirectory::new(path, Arc::new(SystemClock));
-            (Place::Directory(path.clone()), Accounts::Directory(directory), None)
-        } else if self.api == Some(ApiServer::Embedded) {
+            let place = Place::Directory(path.clone());
+            let puller = Puller { pod, place, findings: None, server: None };
+            return Ok(Some(Opened { puller, accounts: Accounts::Directory(directory) }));
+        }
+        let (place, api, server) = if self.api == Some(ApiServer::Embedded) {
             let audiences = &self.allowed_kubelet_audiences;
             let (api, server) = embedded::start(&self.objects, audiences, &pod).await?;
-            (Place::Embedded, Accounts::Api(accounts(api, timeout)), Some(server))
+            (Place::Embedded, api, Some(server))
         } else {
             let api = self.cluster.open()?;
-            (Place::Cluster(api.server.clone()), Accounts::Api(accounts(api, timeout)), None)
+            (Place::Cluster(api.server.clone()), api, None)
         };
-        Ok(Some(Opened { puller: Puller { pod, place, server }, accounts }))
+        let accounts = self.accounts(api, timeout);
+        let findings = Some(accounts.findings.clone());
+        let puller = Puller { pod, place, findings, server };
+        Ok(Some(Opened { puller, accounts: Accounts::Api(Box::new(accounts)) }))
+    }
+
+    fn accounts(&self, api: Api, timeout: Option<Duration>) -> NodeChecked {
+        let allowed_kubelet_audiences = self.allowed_kubelet_audiences.clone();
+        let policy = Policy { allowed_kubelet_audiences, ..Policy::default() };
+        let mut accounts = KubernetesApi::new(api.client.clone(), api.server);
+        if let Some(timeout) = timeout {
+            accounts = accounts.timeout(timeout);
+        }
+        NodeChecked {
+            accounts,
+            cluster: Cluster::new(api.client),
+            user: api.user,
+            rules: Rules { node: self.node.clone(), policy, as_me: self.as_me },
+            timeout,
+            findings: Arc::default(),
+        }
     }
 
     fn identity(&self) -> Option<PodIdentity> {
@@ -169,14 +237,6 @@ impl IdentityArgs {
         let uid = self.pod_uid.clone().unwrap_or_default();
         let pod = self.pod.clone().map(|name| PodReference { name, uid });
         Some(PodIdentity { namespace, service_account: name, pod })
-    }
-}
-
-fn accounts(api: Api, timeout: Option<Duration>) -> KubernetesApi {
-    let accounts = KubernetesApi::new(api.client, api.server);
-    match timeout {
-        Some(timeout) => accounts.timeout(timeout),
-        None => accounts,
     }
 }
 
@@ -199,6 +259,10 @@ pub(crate) enum IdentityArgsError {
     NoObjects,
     #[error("{0} is for --api embedded: add that, or leave it out")]
     NotEmbedded(&'static str),
+    #[error(
+        "{0} is about an API server, and tokens from files are requested from none: leave out {0} or --token-dir"
+    )]
+    NothingToCheck(&'static str),
     #[error("--service-account is for providers: add --config and --bin-dir")]
     NoProviders,
     #[error(transparent)]
@@ -244,6 +308,9 @@ mod tests {
                 "--service-account a/b --api embedded --objects o --allowed-kubelet-audiences x,y",
                 "",
             ),
+            ("--service-account a/b --node n --as-me", ""),
+            ("--as-me", "--as-me says nothing without --service-account"),
+            ("--service-account a/b --token-dir d --node n", "leave out --node or --token-dir"),
             ("--pod p", "--pod says nothing without --service-account"),
             ("--token-dir d", "--token-dir says nothing without --service-account"),
             ("--kubeconfig k", "--kubeconfig says nothing without --service-account"),

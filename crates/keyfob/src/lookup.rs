@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use keyfob_api::ImageRef;
-use keyfob_exec::{LookupError, Program};
+use keyfob_exec::{LookupError, Program, on_one_line};
 use keyfob_host::{Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull};
 use thiserror::Error;
 use tokio::{
@@ -74,11 +74,13 @@ impl Sources {
         self.host.docker_config()?.logins().ok()?
     }
 
-    /// What a kubelet would not start with.
+    /// What a kubelet would not start with, and where it would be somebody else.
     pub(crate) fn warnings(&self) -> String {
         let missing = self.providers.iter().flat_map(Providers::missing);
         let line = |error| format!("keyfob: a kubelet would not start with this: {error}\n");
-        missing.map(line).collect()
+        let requests = self.puller.iter().flat_map(Puller::warnings);
+        let requests = requests.map(|warning| format!("keyfob: {}\n", on_one_line(&warning)));
+        missing.map(line).chain(requests).collect()
     }
 }
 

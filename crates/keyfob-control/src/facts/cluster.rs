@@ -7,8 +7,9 @@
 use std::{error::Error as StdError, fmt, time::Duration};
 
 use axum::http;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+use k8s_openapi::api::{
+    authentication::v1::SelfSubjectReview,
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{
     Api, Client, Error, Resource,
@@ -57,6 +58,21 @@ impl Cluster {
         let request = http::Request::get("/.well-known/openid-configuration").body(Vec::new());
         let request = request.map_err(|error| error.to_string())?;
         within(self.client.request::<Discovery>(request)).await.map(|discovery| discovery.issuer)
+    }
+
+    /// Whom the API server takes this client for: the user and its groups.
+    pub async fn user(&self) -> Result<(String, Vec<String>), String> {
+        let review = serde_json::to_vec(&SelfSubjectReview::default());
+        let request = http::Request::post(SelfSubjectReview::url_path(&(), None))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(review.map_err(|error| error.to_string())?);
+        let request = request.map_err(|error| error.to_string())?;
+        let answer = within(self.client.request::<SelfSubjectReview>(request)).await?;
+        let user = answer.status.and_then(|status| status.user_info).unwrap_or_default();
+        match user.username.filter(|name| !name.is_empty()) {
+            Some(name) => Ok((name, user.groups.unwrap_or_default())),
+            None => Err("the answer to a SelfSubjectReview names nobody".to_owned()),
+        }
     }
 
     /// What the cluster's authorizers say, all of them together.

@@ -49,9 +49,10 @@ pub(super) fn report(
     Report {
         image: typed.to_owned(),
         repository: image.repository().to_owned(),
-        verdict: verdict::sentence(found),
+        verdict: verdict::sentence(found, sources.puller.as_ref()),
         anonymous: verdict::is_anonymous(found),
         identity: sources.puller.as_ref().map(identity::puller),
+        token_requests: sources.puller.as_ref().map(identity::requests).unwrap_or_default(),
         credentials: found.credentials.iter().map(credential).collect(),
         files: sources
             .secrets

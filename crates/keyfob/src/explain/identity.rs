@@ -16,7 +16,7 @@ use super::{
     command, gather,
     report::{self, Problem},
 };
-use crate::identity_args::{Place, Puller};
+use crate::identity_args::{Finding, Place, Puller, Standing};
 
 /// Whoever pulls, as it was typed.
 pub(super) fn puller(puller: &Puller) -> report::Puller {
@@ -29,6 +29,37 @@ pub(super) fn puller(puller: &Puller) -> report::Puller {
             Place::Directory(path) => path.display().to_string(),
             Place::Embedded => "embedded".to_owned(),
         },
+    }
+}
+
+/// Who requested tokens, and whether the pod's node may.
+pub(super) fn requests(puller: &Puller) -> Vec<report::TokenRequest> {
+    let from_a_file = |finding| report::TokenRequest {
+        audience: String::new(),
+        requested_by: None,
+        groups: Vec::new(),
+        node: None,
+        node_may: None,
+        finding,
+        is_node: false,
+    };
+    let unchecked = puller.unchecked().map(from_a_file);
+    unchecked.into_iter().chain(puller.findings().iter().map(request)).collect()
+}
+
+fn request(finding: &Finding) -> report::TokenRequest {
+    report::TokenRequest {
+        audience: finding.audience.clone(),
+        requested_by: Some(finding.requester.to_string()),
+        groups: finding.requester.groups.clone(),
+        node: finding.node.clone(),
+        node_may: match finding.standing {
+            Standing::Allowed(_) => Some(true),
+            Standing::Refused(_) => Some(false),
+            Standing::IsNode | Standing::Unchecked(_) => None,
+        },
+        finding: finding.sentence(),
+        is_node: finding.standing == Standing::IsNode,
     }
 }
 

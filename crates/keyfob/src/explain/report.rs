@@ -22,6 +22,9 @@ pub(super) struct Report {
     /// Whoever pulls; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<Puller>,
+    /// Who requested the tokens of the service account, and whether the pod's node may; absent if none was requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) token_requests: Vec<TokenRequest>,
     /// The credentials, in the order in which they are tried.
     pub(super) credentials: Vec<Credential>,
     /// Pull secrets and the docker configuration, in order.
@@ -42,6 +45,26 @@ pub(super) struct Puller {
     pub(super) pod: Option<String>,
     /// Where the account is known: a server's address, a directory, or `embedded`.
     pub(super) source: String,
+}
+
+/// A request for a token, and what the pod's node may do.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TokenRequest {
+    pub(super) audience: String,
+    /// The user who requests it; `null` if it is taken from a file.
+    pub(super) requested_by: Option<String>,
+    /// The user's groups.
+    pub(super) groups: Vec<String>,
+    /// The node that a kubelet would request it as; `null` if that is not known.
+    pub(super) node: Option<String>,
+    /// Whether that node may request it; `null` if that was not checked, or was for the API server to say.
+    pub(super) node_may: Option<bool>,
+    /// What was found out, in a sentence.
+    pub(super) finding: String,
+    /// Whether a node requested it.
+    #[serde(skip)]
+    pub(super) is_node: bool,
 }
 
 /// A login, without its password.

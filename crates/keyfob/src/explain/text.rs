@@ -4,7 +4,7 @@ use super::{
     command,
     report::{
         Cache, CacheState, Claims, Command, Compared, Credential, File, Identity, Object, Provider,
-        ProviderResult, Puller, Report,
+        ProviderResult, Puller, Report, TokenRequest,
     },
 };
 use crate::{match_images::shown, page::Page};
@@ -19,6 +19,7 @@ pub(super) fn print(report: &Report) -> String {
     if let Some(puller) = &report.identity {
         page.fact("pulled by", &pulled_by(puller));
     }
+    report.token_requests.iter().for_each(|request| page.token_request(request));
     page.problems(&report.problems);
     report.files.iter().for_each(|file| page.file(file));
     report.providers.iter().for_each(|provider| page.provider(provider));
@@ -27,6 +28,20 @@ pub(super) fn print(report: &Report) -> String {
 }
 
 impl Page {
+    fn token_request(&mut self, request: &TokenRequest) {
+        if let Some(user) = &request.requested_by {
+            let groups: Vec<_> = request.groups.iter().map(|group| shown(group)).collect();
+            let groups = match groups.as_slice() {
+                [] => String::new(),
+                groups => format!(", of {}", groups.join(", ")),
+            };
+            self.fact("requested by", &format!("{user}{groups}"));
+        }
+        if !request.is_node {
+            self.fact("node", &request.finding);
+        }
+    }
+
     fn file(&mut self, file: &File) {
         let (kind, name) = file.source.split_once(':').unwrap_or(("file", &file.source));
         self.heading(&format!("{} {}", kind.replace('-', " "), shown(name)));

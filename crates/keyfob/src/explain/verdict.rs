@@ -2,11 +2,16 @@
 
 use keyfob_host::{Credential, ProviderOutcome, Skipped};
 
-use crate::{lookup::Found, match_images::shown};
+use crate::{
+    identity_args::{Finding, Puller, Standing},
+    lookup::Found,
+    match_images::shown,
+};
 
 /// What the pull gets, or why it gets nothing.
-pub(super) fn sentence(found: &Found) -> String {
+pub(super) fn sentence(found: &Found, puller: Option<&Puller>) -> String {
     let outcomes = || found.reports.iter().map(|report| &report.outcome);
+    let refused = puller.and_then(refused);
     let why = match found.credentials.as_slice() {
         [only] => return format!("1 credential: {}", user(only)),
         [first, ..] => {
@@ -15,6 +20,7 @@ pub(super) fn sentence(found: &Found) -> String {
         }
         [] if found.reports.is_empty() => "no pattern of a provider and no key of a file matches",
         [] if passed_over(found).next().is_some() => return unknown(found),
+        [] if refused.is_some() => refused.as_deref().unwrap_or_default(),
         [] if outcomes().all(|outcome| matches!(outcome, ProviderOutcome::Failed(_))) => {
             "every provider that matches failed"
         }
@@ -24,6 +30,13 @@ pub(super) fn sentence(found: &Found) -> String {
         [] => "no answer of a provider is for this image",
     };
     format!("no credentials: {why}; the pull would be anonymous{}", failures(found))
+}
+
+/// Why the pod's node gets no token.
+fn refused(puller: &Puller) -> Option<String> {
+    let findings = puller.findings();
+    let refused = findings.iter().find(|each| matches!(each.standing, Standing::Refused(_)));
+    refused.map(Finding::sentence)
 }
 
 /// Whether the pull would be tried without credentials. Nobody can tell if a provider was passed over and the others gave

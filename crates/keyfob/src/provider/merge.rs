@@ -212,7 +212,7 @@ mod tests {
 
         let merged = merged(&old, &["new"]);
 
-        let new: String = entry("new").lines().map(|line| format!("  {line}\n")).collect();
+        let new: String = entry("new").lines().flat_map(|line| ["  ", line, "\n"]).collect();
         assert_eq!(merged.text, format!("{HEAD}providers:\n{indented}{new}---\nanything: else\n"));
     }
 

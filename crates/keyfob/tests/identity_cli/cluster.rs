@@ -69,7 +69,10 @@ pub(crate) fn kubeconfig(node: &Node, server: &str) -> String {
     node.file("kubeconfig.json", &api_server::kubeconfig(server))
 }
 
-/// What an API server answers.
+/// Where an API server says who asks.
+pub(crate) const WHOAMI: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// What an API server answers, to the node.
 pub(crate) fn answer(request: &Request) -> Response {
     let answer = match request.path() {
         "/api/v1/namespaces/shop/serviceaccounts/cart" => account(),
@@ -82,6 +85,10 @@ pub(crate) fn answer(request: &Request) -> Response {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "cart-1", "namespace": "shop", "uid": "u-pod"},
             "spec": {"nodeName": "n1", "serviceAccountName": "cart", "containers": []},
+        }),
+        WHOAMI => json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {},
+            "status": {"userInfo": {"username": "system:node:n1", "groups": ["system:nodes"]}},
         }),
         path => return refusal(404, &format!("there is no {path}")),
     };

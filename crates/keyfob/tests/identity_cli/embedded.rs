@@ -46,14 +46,24 @@ fn a_list_of_allowed_audiences_will_do_too() {
 }
 
 #[test]
-fn without_a_pod_somebody_asks_who_may_do_everything() {
+fn without_a_pod_a_role_must_allow_the_audience_or_somebody_insist() {
     let node = node();
     let objects = node.file("objects.yaml", OBJECTS);
     let flags = ["--service-account", "shop/cart", "--api", "embedded", "--objects", &objects];
 
-    let said = run(&node, "get", &[&flags]);
+    let refused = run(&node, "get", &[&flags]);
+    assert_eq!(refused.code, 1);
+    let words =
+        "a node is not authorized to request tokens for audience \"registry.example\" by any role";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
 
-    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let allowed =
+        run(&node, "get", &[&flags, &["--allowed-kubelet-audiences", "registry.example"]]);
+    assert_eq!(allowed.code, 0, "{}", allowed.stderr);
+
+    let insisting = run(&node, "get", &[&flags, &["--as-me"]]);
+    assert_eq!(insisting.code, 0, "{}", insisting.stderr);
+    assert!(insisting.stderr.contains("requested as admin, not as a node"), "{}", insisting.stderr);
 }
 
 #[test]

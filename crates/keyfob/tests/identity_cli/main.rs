@@ -11,6 +11,7 @@ mod node;
 mod cluster;
 mod embedded;
 mod faults;
+mod node_check;
 mod refusals;
 mod token_directory;
 
@@ -67,6 +68,7 @@ fn a_plugin_is_asked_with_the_pods_token_and_annotations() {
         cluster.asked(),
         [
             "GET /api/v1/namespaces/shop/serviceaccounts/cart",
+            "POST /apis/authentication.k8s.io/v1/selfsubjectreviews",
             "POST /api/v1/namespaces/shop/serviceaccounts/cart/token",
         ]
     );
@@ -81,7 +83,7 @@ fn a_pods_uid_is_looked_up_if_nobody_gives_it() {
     let said = run(&node, "get", &[&POD, &["--kubeconfig", &kubeconfig]]);
 
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
-    assert_eq!(cluster.asked()[1], "GET /api/v1/namespaces/shop/pods/cart-1");
+    assert_eq!(cluster.asked()[2], "GET /api/v1/namespaces/shop/pods/cart-1");
     assert_eq!(cluster.wanted()["spec"]["boundObjectRef"]["uid"], "u-pod");
 }
 
