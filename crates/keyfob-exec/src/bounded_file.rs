@@ -1,7 +1,7 @@
 //! Reading a file that somebody else wrote: a regular one, and no larger than it should be.
 
 use std::{
-    fs::{self, Metadata, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Read as _},
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
@@ -15,7 +15,11 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Secret<Vec<u8>>> {
     // Opening a device may do something, so it is looked at before; and again after, since it may have been replaced.
     check(&fs::metadata(path)?, limit)?;
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    read_at_most(OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?, limit)
+}
+
+/// Reads the whole of an open regular file of at most `limit` bytes.
+pub(crate) fn read_at_most(file: File, limit: u64) -> io::Result<Secret<Vec<u8>>> {
     let length = check(&file.metadata()?, limit)?;
     // Big enough from the start: growing would leave a copy of a secret behind.
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default() + 1);

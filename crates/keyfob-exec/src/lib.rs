@@ -28,6 +28,7 @@
 
 mod bounded_file;
 mod clock;
+mod directory;
 mod environment;
 mod invocation;
 mod outcome;
@@ -42,6 +43,7 @@ mod trust;
 
 pub use bounded_file::read_bounded;
 pub use clock::{Clock, SystemClock, TICK};
+pub use directory::Directory;
 pub use environment::{Environment, SystemEnvironment, overlay};
 pub use invocation::{Invocation, Limits, Stderr, Stdin, Stdout, Watch};
 pub use outcome::{Finished, RunError, Status, StderrTail};
