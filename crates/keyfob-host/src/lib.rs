@@ -89,6 +89,6 @@ pub use records::{
     Abandoned, Allowlist, AllowlistError, DecodeError, ImageNameError, InvalidVerificationSetting,
     LockStripes, Marked, MemorySizes, MustPull, PodCredentials, PullAccess, PullRecords,
     PulledRecord, RecordList, RecordMark, RecordMemory, RecordStore, Recorded, RecordsError,
-    RecordsOptions, SecretAccess, VerificationPolicy, VerificationSettings,
-    VerificationSettingsError, recorded_name,
+    RecordsOptions, RecordsReader, RunningKubelet, SecretAccess, VerificationPolicy,
+    VerificationSettings, VerificationSettingsError, recorded_name,
 };

@@ -3,6 +3,7 @@
 //! - [`PullRecords`]: an intent before a pull, a record behind it, and what they decide.
 //! - [`VerificationPolicy`], [`VerificationSettings`]: whose access is verified, and a kubelet's words for it.
 //! - [`RecordStore`], [`RecordMemory`]: where intents and records are kept, and what is in memory of them.
+//! - [`RecordsReader`]: the same for whoever only looks; [`RunningKubelet`]: whether a kubelet has the directory.
 //!
 //! # Why nobody is let in who did not prove access
 //!
@@ -34,10 +35,9 @@
 //! Whoever has the images must do its part: an image has the tag that it is pulled by as soon as it has any name, and no pull goes
 //! on when its process has died.
 //!
-//! A kubelet beside us knows none of these locks. Its files are seen at once, and it sees ours; of two who merge into one record
-//! at the same time the last wins, and an access that is lost so is proved again. But its intents look like those of the dead:
-//! recover only while no kubelet runs on the same directory, or an image that it is about to record may be taken for a preloaded
-//! one until it has.
+//! A kubelet on the same directory knows none of these locks. It reads records when it starts, and does not see what is written
+//! later: a directory whose kubelet runs is refused (`kubelet`). Whoever writes there all the same must start it again before
+//! any pod may use the image.
 //!
 //! Upstream: `pkg/kubelet/images/pullmanager` (1.37).
 
@@ -47,6 +47,7 @@ mod decide;
 mod error;
 mod files;
 mod folder;
+mod kubelet;
 mod kubelet_config;
 mod lock;
 mod memory;
@@ -54,6 +55,7 @@ mod metrics;
 mod names;
 mod policy;
 mod pull_records;
+mod reader;
 mod record;
 mod recovery;
 mod store;
@@ -63,6 +65,7 @@ mod wire;
 pub use access::{PodCredentials, PullAccess, SecretAccess};
 pub use decide::{MustPull, Recorded};
 pub use error::RecordsError;
+pub use kubelet::RunningKubelet;
 pub use kubelet_config::{
     InvalidVerificationSetting, VerificationSettings, VerificationSettingsError,
 };
@@ -70,6 +73,7 @@ pub use memory::{MemorySizes, RecordMemory};
 pub use names::{ImageNameError, recorded_name};
 pub use policy::{Allowlist, AllowlistError, VerificationPolicy};
 pub use pull_records::{PullRecords, RecordsOptions};
+pub use reader::RecordsReader;
 pub use record::PulledRecord;
 pub use recovery::Abandoned;
 pub use store::{Marked, RecordList, RecordMark, RecordStore};

@@ -56,7 +56,9 @@ impl Step {
             Self::Intent(image) if records.record_intent(image).is_err() => return failed(),
             Self::Intent(_) => {}
             Self::Pulled { image, id, access } => {
-                records.record_pulled(image, id, access.as_ref().map(Access::ours).as_ref());
+                records
+                    .record_pulled(image, id, access.as_ref().map(Access::ours).as_ref())
+                    .unwrap_or_default();
             }
             Self::Failed(image) => records.record_failed(image),
             Self::Prune { images, until } => records.prune(images, time(until)),

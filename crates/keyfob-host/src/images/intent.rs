@@ -10,6 +10,9 @@ use tokio::runtime::Handle;
 use super::{PullLedger, ledger::waiting_for_files};
 use crate::{Chain, PullAccess};
 
+/// Why nobody knows what became of a file.
+const LOST: &str = "it was lost, because the program is shutting down or by a defect of it";
+
 /// Off the books when it is dropped, as if the pull had failed, unless the image may have come meanwhile.
 #[derive(Debug)]
 pub(super) struct Intent {
@@ -38,9 +41,7 @@ impl Intent {
             Ok(()) => Ok(Self { written: Some(Written { ledger, image }), may_have_landed: false }),
             Err(error) => Err(Chain(&*error).to_string()),
         });
-        recorded.await.unwrap_or_else(|| {
-            Err("it was lost, because the program is shutting down or by a defect of it".to_owned())
-        })
+        recorded.await.unwrap_or_else(|| Err(LOST.to_owned()))
     }
 
     /// From now on the image may be here, even if nobody hears of it.
@@ -53,11 +54,15 @@ impl Intent {
         self.may_have_landed = false;
     }
 
-    /// The image is here.
-    pub(super) async fn pulled(mut self, image_id: &str, access: PullAccess) {
-        let Some(Written { ledger, image }) = self.written.take() else { return };
+    /// The image is here. An error says why it could not be recorded who may use it.
+    pub(super) async fn pulled(mut self, image_id: &str, access: PullAccess) -> Result<(), String> {
+        let Some(Written { ledger, image }) = self.written.take() else { return Ok(()) };
         let image_id = image_id.to_owned();
-        waiting_for_files(move || ledger.record_pulled(&image, &image_id, &access)).await;
+        let recorded = waiting_for_files(move || {
+            let recorded = ledger.record_pulled(&image, &image_id, &access);
+            recorded.map_err(|error| Chain(&*error).to_string())
+        });
+        recorded.await.unwrap_or_else(|| Err(LOST.to_owned()))
     }
 
     /// It is not.

@@ -15,8 +15,13 @@ pub trait PullLedger: Send + Sync + fmt::Debug {
     /// An image will be pulled. If that cannot be recorded, it is not.
     fn record_intent(&self, image: &str) -> Result<(), Box<dyn Error + Send + Sync>>;
 
-    /// It was pulled, and this is who may use it.
-    fn record_pulled(&self, image: &str, image_id: &str, access: &PullAccess);
+    /// It was pulled, and this is who may use it. If that cannot be recorded, the intent stays.
+    fn record_pulled(
+        &self,
+        image: &str,
+        image_id: &str,
+        access: &PullAccess,
+    ) -> Result<(), Box<dyn Error + Send + Sync>>;
 
     /// It was not pulled.
     fn record_failed(&self, image: &str);

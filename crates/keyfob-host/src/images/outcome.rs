@@ -41,6 +41,9 @@ pub struct Pulled {
     pub took: Duration,
     /// The same with the time that it waited for other pulls.
     pub took_with_waiting: Duration,
+    /// Why it could not be recorded who may use the image; nothing if it was, or if nothing is recorded. A kubelet logs it
+    /// and goes on. The intent stays, so that every pod must prove its access anew.
+    pub unrecorded: Option<String>,
 }
 
 /// Why an image is not here for the pod to use. The message is for people, and holds no secret.

@@ -10,8 +10,13 @@ impl PullLedger for PullRecords {
         Ok(Self::record_intent(self, image)?)
     }
 
-    fn record_pulled(&self, image: &str, image_id: &str, access: &PullAccess) {
-        Self::record_pulled(self, image, image_id, Some(access));
+    fn record_pulled(
+        &self,
+        image: &str,
+        image_id: &str,
+        access: &PullAccess,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(Self::record_pulled(self, image, image_id, Some(access))?)
     }
 
     fn record_failed(&self, image: &str) {

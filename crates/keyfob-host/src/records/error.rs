@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
-use super::{names::ImageNameError, wire::DecodeError};
+use super::{kubelet::RunningKubelet, names::ImageNameError, wire::DecodeError};
 
 /// Why records cannot be read or written. It never shows what a file holds.
 #[derive(Debug, Error)]
@@ -51,6 +51,17 @@ pub enum RecordsError {
         image: String,
         /// What is wrong with it.
         source: ImageNameError,
+    },
+    /// A kubelet has the directory, and would not see what is written.
+    #[error(
+        "a kubelet runs on {} ({sign}); it reads records only when it starts, so it would let the wrong pods use the image",
+        root.display()
+    )]
+    KubeletRuns {
+        /// Its root directory.
+        root: PathBuf,
+        /// What shows it.
+        sign: RunningKubelet,
     },
     /// A process ended in the middle of a pull of this image, and nobody looked yet whether the image came. Recover, and try
     /// again.

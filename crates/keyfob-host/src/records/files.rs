@@ -8,6 +8,7 @@
 
 use std::{
     fs::File,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,8 +16,8 @@ use std::{
 use super::{
     PulledRecord, RecordsError,
     claims::{Claims, Holders, holders, note_another},
-    folder::{Contents, Folder},
-    lock::WriteLock,
+    folder::{Contents, Folder, ManagerFolder},
+    lock::{ReadLock, WriteLock},
     store::{Marked, RecordList, RecordMark, RecordStore},
     wire::{self, DecodeError, Decoded, Version},
 };
@@ -25,7 +26,7 @@ use crate::Chain;
 /// `image_manager` in a kubelet's root directory.
 #[derive(Debug)]
 pub(super) struct RecordFiles {
-    directory: PathBuf,
+    manager: ManagerFolder,
     pulling: Folder,
     pulled: Folder,
     claims: Claims,
@@ -34,10 +35,7 @@ pub(super) struct RecordFiles {
 impl RecordFiles {
     /// Makes what is missing, clears away what was not finished, and rewrites what is of an older version.
     pub(super) fn open(root: &Path) -> Result<Self, RecordsError> {
-        let directory = root.join("image_manager");
-        let pulling = Folder::new(directory.join("pulling"));
-        let pulled = Folder::new(directory.join("pulled"));
-        let files = Self { directory, pulling, pulled, claims: Claims::default() };
+        let files = Self::at(root);
         let _lock = files.lock()?;
         for folder in [&files.pulling, &files.pulled] {
             folder.make()?;
@@ -47,8 +45,33 @@ impl RecordFiles {
         Ok(files)
     }
 
+    /// The files as they are: nothing is made, written or locked until it is asked for.
+    pub(super) fn at(root: &Path) -> Self {
+        let manager = ManagerFolder::new(root);
+        let [pulling, pulled] = ["pulling", "pulled"].map(|name| Folder::new(&manager, name));
+        Self { manager, pulling, pulled, claims: Claims::default() }
+    }
+
+    /// Whether there is a directory for them.
+    pub(super) fn exist(&self) -> io::Result<bool> {
+        match self.manager.open() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.manager.path()
+    }
+
     pub(super) fn lock(&self) -> Result<WriteLock, RecordsError> {
-        WriteLock::of(&self.directory)
+        WriteLock::of(&self.manager)
+    }
+
+    /// Keeps others from writing; nothing if somebody does.
+    pub(super) fn try_lock_to_read(&self) -> io::Result<Option<ReadLock>> {
+        ReadLock::try_of(&self.manager)
     }
 
     /// How many intents and records there are.

@@ -5,22 +5,23 @@
 //! Upstream: `fs_pullrecords.go`.
 //! Differs: files and directories are synced (upstream: left to the system). The other name is `NAME.keyfob.tmp` (upstream:
 //! `NAME.tmp`), so that a kubelet beside us never renames a half-written file of ours. A file is at most 1 MiB, and a regular
-//! one: links are passed over.
+//! one: symbolic links below the root directory are not followed.
 
 use std::{
-    fs::{self, DirBuilder, File, Metadata, OpenOptions},
+    fs::File,
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use keyfob_api::Secret;
-use keyfob_exec::read_bounded;
+use keyfob_exec::Directory;
 use sha2::{Digest as _, Sha256};
 
 use super::{RecordsError, store::RecordMark};
 use crate::hexadecimal::hexadecimal;
 
+/// Where a kubelet keeps intents and records, in its root directory.
+const IMAGE_MANAGER: &str = "image_manager";
 const PREFIX: &str = "sha256-";
 /// A kubelet passes over what ends so.
 const UNFINISHED: &str = ".tmp";
@@ -30,9 +31,39 @@ const LARGEST: u64 = 1 << 20;
 /// So often a file is read again that is replaced while it is read.
 const ATTEMPTS: usize = 16;
 
+/// `image_manager` in a kubelet's root directory. It is opened anew each time: somebody may have removed it since.
+#[derive(Clone, Debug)]
+pub(super) struct ManagerFolder {
+    root: PathBuf,
+}
+
+impl ManagerFolder {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.root.join(IMAGE_MANAGER)
+    }
+
+    pub(super) fn open(&self) -> io::Result<Directory> {
+        Directory::open(&self.root)?.subdirectory(IMAGE_MANAGER)
+    }
+
+    /// Makes what is missing of it.
+    pub(super) fn make(&self) -> Result<Directory, RecordsError> {
+        let made = Directory::create(&self.root);
+        let made = made.and_then(|root| root.create_subdirectory(IMAGE_MANAGER));
+        made.map_err(RecordsError::io("make", self.path()))
+    }
+}
+
 /// A directory of such files.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    manager: ManagerFolder,
+    name: &'static str,
+}
 
 /// A file that was read.
 #[derive(Debug)]
@@ -43,62 +74,72 @@ pub(super) struct Contents {
 }
 
 impl Folder {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self(path)
+    pub(super) fn new(manager: &ManagerFolder, name: &'static str) -> Self {
+        Self { manager: manager.clone(), name }
     }
 
     /// Makes it, and whatever it stands in.
-    pub(super) fn make(&self) -> Result<(), RecordsError> {
-        make_directory(&self.0)
+    pub(super) fn make(&self) -> Result<Directory, RecordsError> {
+        let made = self.manager.make()?.create_subdirectory(self.name);
+        made.map_err(RecordsError::io("make", self.path()))
     }
 
     /// The file about something.
     pub(super) fn path_of(&self, subject: &str) -> PathBuf {
-        self.0.join(format!("{PREFIX}{}", hexadecimal(&Sha256::digest(subject))))
+        self.path().join(name_of(subject))
     }
 
     pub(super) fn read(&self, subject: &str) -> Result<Option<Contents>, RecordsError> {
-        read(self.path_of(subject))
+        match self.open_directory()? {
+            Some(directory) => read(&directory, &name_of(subject)),
+            None => Ok(None),
+        }
     }
 
     /// Every file that can be read, in the order of their names; errors for the others.
     pub(super) fn read_all(&self) -> Vec<Result<Contents, RecordsError>> {
-        match self.paths() {
-            Ok(paths) => paths.into_iter().filter_map(|path| read(path).transpose()).collect(),
+        match self.files() {
+            Ok(Some((directory, names))) => {
+                names.iter().filter_map(|name| read(&directory, name).transpose()).collect()
+            }
+            Ok(None) => Vec::new(),
             Err(error) => vec![Err(error)],
         }
     }
 
     /// How many files there are.
     pub(super) fn count(&self) -> usize {
-        self.paths().map_or(0, |paths| paths.len())
+        self.files().ok().flatten().map_or(0, |(_, names)| names.len())
     }
 
     /// What a file's mark is now.
     pub(super) fn mark(&self, subject: &str) -> RecordMark {
-        match fs::symlink_metadata(self.path_of(subject)) {
-            Ok(metadata) => RecordMark::of(&metadata),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => RecordMark::default(),
+        let metadata = match self.open_directory() {
+            Ok(Some(directory)) => directory.metadata(&name_of(subject)),
+            Ok(None) => Ok(None),
+            Err(_) => return RecordMark::UNKNOWN,
+        };
+        match metadata {
+            Ok(Some(metadata)) => RecordMark::of(&metadata),
+            Ok(None) => RecordMark::default(),
             Err(_) => RecordMark::UNKNOWN,
         }
     }
 
     /// Opens a file to lock it.
     pub(super) fn open(&self, subject: &str) -> Result<Option<File>, RecordsError> {
-        let path = self.path_of(subject);
-        if look(&path)?.is_none() {
-            return Ok(None);
-        }
-        match File::open(&path) {
+        let Some(directory) = self.open_directory()? else { return Ok(None) };
+        match directory.open_file(&name_of(subject)) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(RecordsError::io("open", path)(error)),
+            Err(error) => Err(RecordsError::io("open", self.path_of(subject))(error)),
         }
     }
 
     /// Whether an open file is still the one about something.
     pub(super) fn has(&self, subject: &str, file: &File) -> bool {
-        is_at(&self.path_of(subject), file)
+        let directory = self.open_directory().ok().flatten();
+        directory.is_some_and(|directory| directory.has(&name_of(subject), file))
     }
 
     /// Puts a file in the place of the one there is. `prepare` sees it before anybody else does.
@@ -108,123 +149,107 @@ impl Folder {
         text: &str,
         prepare: impl FnOnce(&File) -> io::Result<()>,
     ) -> Result<File, RecordsError> {
-        self.make()?;
-        let path = self.path_of(subject);
-        let mut unfinished = path.clone().into_os_string();
-        unfinished.push(OURS_UNFINISHED);
-        let written = write_new(Path::new(&unfinished), text).and_then(|file| {
+        let directory = self.make()?;
+        let name = name_of(subject);
+        let unfinished = format!("{name}{OURS_UNFINISHED}");
+        let written = write_new(&directory, &unfinished, text).and_then(|file| {
             prepare(&file)?;
-            fs::rename(&unfinished, &path)?;
-            File::open(&self.0)?.sync_all()?;
+            directory.rename(&unfinished, &directory, &name)?;
+            directory.sync()?;
             Ok(file)
         });
         written.map_err(|error| {
             // Whoever writes it next clears it away too.
-            drop(fs::remove_file(&unfinished));
-            RecordsError::io("write", path)(error)
+            drop(directory.remove(&unfinished));
+            RecordsError::io("write", self.path_of(subject))(error)
         })
     }
 
     pub(super) fn remove(&self, subject: &str) -> Result<(), RecordsError> {
-        remove(&self.path_of(subject))
+        match self.open_directory()? {
+            Some(directory) => remove(&directory, &name_of(subject)),
+            None => Ok(()),
+        }
     }
 
     /// Clears away what an earlier process did not finish. Nobody may be writing.
     pub(super) fn sweep(&self) -> Result<(), RecordsError> {
-        for path in self.entries(|name| name.ends_with(OURS_UNFINISHED))? {
-            remove(&path)?;
-        }
-        Ok(())
+        let Some((directory, names)) = self.entries(|name| name.ends_with(OURS_UNFINISHED))? else {
+            return Ok(());
+        };
+        names.iter().try_for_each(|name| remove(&directory, name))
     }
 
-    fn paths(&self) -> Result<Vec<PathBuf>, RecordsError> {
+    fn path(&self) -> PathBuf {
+        self.manager.path().join(self.name)
+    }
+
+    /// Nothing if it is missing.
+    fn open_directory(&self) -> Result<Option<Directory>, RecordsError> {
+        match self.manager.open().and_then(|manager| manager.subdirectory(self.name)) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(RecordsError::List { path: self.path(), source }),
+        }
+    }
+
+    fn files(&self) -> Result<Option<(Directory, Vec<String>)>, RecordsError> {
         self.entries(|name| !name.ends_with(UNFINISHED))
     }
 
-    fn entries(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, RecordsError> {
-        let unreadable = |source| RecordsError::List { path: self.0.clone(), source };
-        let mut paths = Vec::new();
-        let entries = match fs::read_dir(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(paths),
-            entries => entries.map_err(unreadable)?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(unreadable)?;
-            let name = entry.file_name();
-            let is_wanted =
-                name.to_str().is_some_and(|name| name.starts_with(PREFIX) && wanted(name));
+    /// The regular files whose names are wanted, sorted.
+    fn entries(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Option<(Directory, Vec<String>)>, RecordsError> {
+        let Some(directory) = self.open_directory()? else { return Ok(None) };
+        let unreadable = |source| RecordsError::List { path: self.path(), source };
+        let mut names = directory.names().map_err(unreadable)?;
+        names.retain(|name| {
             // One that is gone by now has no type.
-            if is_wanted && entry.file_type().is_ok_and(|file_type| file_type.is_file()) {
-                paths.push(entry.path());
-            }
-        }
-        paths.sort();
-        Ok(paths)
+            let is_file =
+                || directory.metadata(name).is_ok_and(|it| it.is_some_and(|it| it.is_file()));
+            name.starts_with(PREFIX) && wanted(name) && is_file()
+        });
+        Ok(Some((directory, names)))
     }
 }
 
-/// Makes a directory that is for its owner only, and whatever it stands in.
-pub(super) fn make_directory(path: &Path) -> Result<(), RecordsError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(RecordsError::io("make", path))
-}
-
-/// Whether an open file is what a path leads to.
-pub(super) fn is_at(path: &Path, file: &File) -> bool {
-    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
-    match (fs::symlink_metadata(path), file.metadata()) {
-        (Ok(there), Ok(here)) => identity(there) == identity(here),
-        _ => false,
-    }
+fn name_of(subject: &str) -> String {
+    format!("{PREFIX}{}", hexadecimal(&Sha256::digest(subject)))
 }
 
 /// Reads a file as it was at one time.
-fn read(path: PathBuf) -> Result<Option<Contents>, RecordsError> {
+fn read(directory: &Directory, name: &str) -> Result<Option<Contents>, RecordsError> {
+    let path = directory.path().join(name);
+    let mark = || match directory.metadata(name) {
+        Ok(found) => Ok(found.map(|metadata| RecordMark::of(&metadata))),
+        Err(error) => Err(RecordsError::io("read", &path)(error)),
+    };
     for _ in 0..ATTEMPTS {
-        let Some(mark) = look(&path)? else { return Ok(None) };
-        let bytes = match read_bounded(&path, LARGEST) {
+        let Some(before) = mark()? else { return Ok(None) };
+        let bytes = match directory.read(name, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(RecordsError::io("read", path)(error)),
         };
-        if look(&path)? == Some(mark) {
-            return Ok(Some(Contents { path, bytes, mark }));
+        if mark()? == Some(before) {
+            return Ok(Some(Contents { path, bytes, mark: before }));
         }
     }
     let error = io::Error::new(io::ErrorKind::ResourceBusy, "it is replaced again and again");
     Err(RecordsError::io("read", path)(error))
 }
 
-fn look(path: &Path) -> Result<Option<RecordMark>, RecordsError> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_file() => Ok(Some(RecordMark::of(&metadata))),
-        Ok(_) => {
-            let error = io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
-            Err(RecordsError::io("read", path)(error))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(RecordsError::io("read", path)(error)),
-    }
-}
-
-fn write_new(path: &Path, text: &str) -> io::Result<File> {
+fn write_new(directory: &Directory, name: &str, text: &str) -> io::Result<File> {
     // Of a process that was killed.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file =
-        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    directory.remove(name)?;
+    let mut file = directory.create_file(name)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     Ok(file)
 }
 
-fn remove(path: &Path) -> Result<(), RecordsError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(RecordsError::io("delete", path)(error))
-        }
-        _ => Ok(()),
-    }
+fn remove(directory: &Directory, name: &str) -> Result<(), RecordsError> {
+    directory.remove(name).map_err(RecordsError::io("delete", directory.path().join(name)))
 }

@@ -4,17 +4,13 @@
 //! last ended that changed no record: see [`WriteLock::note_pull`].
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, TryLockError},
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::SystemTime,
 };
 
-use super::{
-    RecordsError,
-    folder::{is_at, make_directory},
-};
+use super::{RecordsError, folder::ManagerFolder};
 
 const NAME: &str = "keyfob.lock";
 /// So often the file may be deleted while it is waited for.
@@ -29,17 +25,15 @@ pub(super) struct WriteLock {
 
 impl WriteLock {
     /// Waits for whoever has it.
-    pub(super) fn of(directory: &Path) -> Result<Self, RecordsError> {
-        let path = directory.join(NAME);
+    pub(super) fn of(manager: &ManagerFolder) -> Result<Self, RecordsError> {
+        let path = manager.path().join(NAME);
         let refused = || RecordsError::io("lock", path.clone());
         for _ in 0..ATTEMPTS {
-            make_directory(directory)?;
-            let mut options = OpenOptions::new();
-            options.read(true).append(true).create(true).mode(0o600);
-            let file = options.open(&path).map_err(refused())?;
+            let directory = manager.make()?;
+            let file = directory.open_or_create(NAME).map_err(refused())?;
             wait_for(&file).map_err(refused())?;
             // Otherwise it is the lock of nobody: somebody deleted it.
-            if is_at(&path, &file) {
+            if directory.has(NAME, &file) {
                 return Ok(Self { file, path });
             }
         }
@@ -60,6 +54,30 @@ impl WriteLock {
     pub(super) fn last_pull(&self) -> Option<SystemTime> {
         let metadata = self.file.metadata().ok()?;
         if metadata.len() == 0 { None } else { metadata.modified().ok() }
+    }
+}
+
+/// Nobody writes while this lives. It needs no more than the right to read the lock's file, and changes nothing.
+#[derive(Debug)]
+pub(super) struct ReadLock {
+    /// Without a file nobody of us has ever written.
+    _file: Option<File>,
+}
+
+impl ReadLock {
+    /// The lock; nothing if somebody writes.
+    pub(super) fn try_of(manager: &ManagerFolder) -> io::Result<Option<Self>> {
+        let file = match manager.open().and_then(|directory| directory.open_file(NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some(Self { _file: None }));
+            }
+            file => file?,
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(Self { _file: Some(file) })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 }
 

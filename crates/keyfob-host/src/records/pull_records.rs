@@ -16,7 +16,8 @@ use keyfob_exec::Clock;
 use prometheus_client::registry::Registry;
 
 use super::{
-    MemorySizes, PullAccess, PulledRecord, RecordMemory, RecordsError, VerificationPolicy,
+    MemorySizes, PullAccess, PulledRecord, RecordMemory, RecordsError, RunningKubelet,
+    VerificationPolicy,
     files::{AbandonedPull, RecordFiles},
     lock::WriteLock,
     metrics::{Checks, RecordMetrics},
@@ -50,22 +51,31 @@ pub struct RecordsOptions {
     pub policy: VerificationPolicy,
     /// How much is kept in memory; nothing reads every file each time.
     pub memory: Option<MemorySizes>,
+    /// Whether to write even if a kubelet runs on the directory. It sees nothing of it until it is started again.
+    pub beside_running_kubelet: bool,
 }
 
 impl Default for RecordsOptions {
     fn default() -> Self {
-        Self { policy: VerificationPolicy::default(), memory: Some(MemorySizes::default()) }
+        let (policy, memory) = (VerificationPolicy::default(), Some(MemorySizes::default()));
+        Self { policy, memory, beside_running_kubelet: false }
     }
 }
 
 impl PullRecords {
     /// Opens `image_manager` in a kubelet's root directory, and makes it if it is missing. Files of v1alpha1 are rewritten.
+    /// The directory of a kubelet that runs is refused, unless the options say otherwise.
     /// What a process left behind that was killed is not looked into yet: see [`PullRecords::recover`].
     pub fn open(
         root: &Path,
         options: RecordsOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, RecordsError> {
+        if !options.beside_running_kubelet
+            && let Some(sign) = RunningKubelet::find(root)
+        {
+            return Err(RecordsError::KubeletRuns { root: root.to_owned(), sign });
+        }
         let files = Arc::new(RecordFiles::open(root)?);
         let memory = options.memory.map(|sizes| Arc::new(RecordMemory::new(files.clone(), sizes)));
         let store: Arc<dyn RecordStore> = match &memory {
@@ -93,18 +103,19 @@ impl PullRecords {
     }
 
     /// Says that an image was pulled, and what gave access to it. Then the intent goes. If it cannot be recorded, the intent
-    /// stays, so that the image is not taken for one that was always here.
-    pub fn record_pulled(&self, image: &str, image_ref: &str, access: Option<&PullAccess>) {
+    /// stays, so that the image is not taken for one that was always here: until somebody recovers, every pod must prove
+    /// its access.
+    pub fn record_pulled(
+        &self,
+        image: &str,
+        image_ref: &str,
+        access: Option<&PullAccess>,
+    ) -> Result<(), RecordsError> {
         let recorded = self.files.lock().and_then(|lock| {
             self.remember(image, image_ref, access, &lock)?;
             Ok(lock)
         });
-        match recorded {
-            Ok(lock) => self.finish(image, &lock),
-            Err(error) => {
-                tracing::error!(image, image_ref, error = %Chain(&error), "cannot record a pull; its intent stays");
-            }
-        }
+        recorded.map(|lock| self.finish(image, &lock))
     }
 
     /// Says that an image was not pulled. Then the intent goes.

@@ -143,6 +143,17 @@ async fn nothing_is_pulled_that_could_not_be_announced() {
 }
 
 #[tokio::test]
+async fn a_lost_record_is_told_to_whoever_wanted_the_image() {
+    let mut books = Books::new(Says::MustPull);
+    books.no_room_for_records = true;
+    let stage = Stage::new(Shelf::full(), books);
+    let ensured = stage.ensure("app", Always, &Purse::empty()).await.unwrap();
+    let pulled = ensured.pulled.unwrap();
+    assert_eq!(pulled.unrecorded.as_deref(), Some("no space left on device"));
+    assert_eq!(stage.books.diary.take(), ["intent app"], "the intent stays");
+}
+
+#[tokio::test]
 async fn what_cannot_be_inspected_or_is_no_name_is_not_pulled() {
     let stage = Stage::new(Shelf::full(), Books::new(Says::MayUse));
     let error = stage.ensure("broken", IfNotPresent, &Purse::empty()).await.unwrap_err();

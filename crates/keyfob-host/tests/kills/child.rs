@@ -68,7 +68,7 @@ impl Node {
         let id = resolve(name, random);
         self.world.change(|images| images.put(name, &id));
         step("image");
-        self.records.record_pulled(name, &id, Some(&by_secret(pod, pod)));
+        self.records.record_pulled(name, &id, Some(&by_secret(pod, pod))).unwrap();
         step("record");
     }
 

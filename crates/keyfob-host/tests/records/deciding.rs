@@ -14,9 +14,9 @@ const DIGEST: &str =
 fn a_pod_is_let_in_by_what_somebody_pulled_with() {
     let node = Node::new();
     let records = node.open();
-    records.record_pulled(APP, "id", Some(&by_secret("pull", "h")));
+    records.record_pulled(APP, "id", Some(&by_secret("pull", "h"))).unwrap();
     let robot = PullAccess { service_accounts: vec![account("robot")], ..PullAccess::default() };
-    records.record_pulled(APP, "id", Some(&robot));
+    records.record_pulled(APP, "id", Some(&robot)).unwrap();
     let asks = |image: &str, pod: &PodCredentials| must_pull(&records, image, "id", pod);
     let as_account = |name: &str| PodCredentials {
         service_account: Some(account(name)),
@@ -36,9 +36,9 @@ fn a_pod_is_let_in_by_what_somebody_pulled_with() {
 fn credentials_are_asked_for_only_if_they_matter() {
     let node = Node::new();
     let records = node.open();
-    records.record_pulled(APP, "anybody's", Some(&by_node()));
-    records.record_pulled(APP, "nobody's", None);
-    records.record_pulled(APP, "somebody's", Some(&by_secret("pull", "h")));
+    records.record_pulled(APP, "anybody's", Some(&by_node())).unwrap();
+    records.record_pulled(APP, "nobody's", None).unwrap();
+    records.record_pulled(APP, "somebody's", Some(&by_secret("pull", "h"))).unwrap();
 
     assert!(matches!(records.must_pull(APP, ""), MustPull::Yes));
     assert!(matches!(records.must_pull(APP, "preloaded"), MustPull::No));
@@ -52,7 +52,7 @@ fn credentials_are_asked_for_only_if_they_matter() {
 fn a_secret_that_changed_or_moved_lets_in_and_is_recorded() {
     let node = Node::new();
     let records = node.open();
-    records.record_pulled(APP, "id", Some(&by_secret("pull", "old")));
+    records.record_pulled(APP, "id", Some(&by_secret("pull", "old"))).unwrap();
 
     assert!(!must_pull(&records, APP, "id", &with_secret("pull", "new")), "the same secret");
     assert!(!must_pull(&records, APP, "id", &with_secret("copy", "new")), "the same credential");
@@ -71,7 +71,7 @@ fn those_who_only_use_an_image_add_at_most_a_hundred_secrets() {
         let secrets =
             (0..count).map(|number| secret(&format!("s{number:03}"), &format!("h{number}")));
         let access = PullAccess { secrets: secrets.collect(), ..PullAccess::default() };
-        records.record_pulled(APP, "id", Some(&access));
+        records.record_pulled(APP, "id", Some(&access)).unwrap();
         (node, records)
     };
     let count = |records: &keyfob_host::PullRecords| {
@@ -87,7 +87,7 @@ fn those_who_only_use_an_image_add_at_most_a_hundred_secrets() {
 
     let (_node, records) = full(100);
     assert!(must_pull(&records, APP, "id", &with_secret("s007", "new")));
-    records.record_pulled(APP, "id", Some(&by_secret("puller", "p")));
+    records.record_pulled(APP, "id", Some(&by_secret("puller", "p"))).unwrap();
     assert_eq!(count(&records), 101, "whoever pulls is always recorded");
 }
 
@@ -95,7 +95,7 @@ fn those_who_only_use_an_image_add_at_most_a_hundred_secrets() {
 fn a_credential_that_could_not_be_hashed_is_like_no_other() {
     let node = Node::new();
     let records = node.open();
-    records.record_pulled(APP, "id", Some(&by_secret("pull", "")));
+    records.record_pulled(APP, "id", Some(&by_secret("pull", ""))).unwrap();
     assert!(must_pull(&records, APP, "id", &with_secret("other", "")));
     assert!(!must_pull(&records, APP, "id", &with_secret("pull", "")));
 }
@@ -121,7 +121,7 @@ fn a_pull_in_flight_counts_for_every_name_its_image_may_get() {
 #[test]
 fn the_policy_decides_who_is_asked_at_all() {
     let node = Node::new();
-    node.open().record_pulled(APP, "pulled", Some(&by_secret("pull", "h")));
+    node.open().record_pulled(APP, "pulled", Some(&by_secret("pull", "h"))).unwrap();
     let asks = |policy: &VerificationPolicy, id: &str| {
         must_pull(&node.open_with(policy.clone()), APP, id, &stranger())
     };
@@ -147,7 +147,7 @@ fn checks_and_files_are_counted_under_upstreams_names() {
     let mut registry = Registry::default();
     records.register(&mut registry);
     records.record_intent(APP).unwrap();
-    records.record_pulled("r.test/b:v1", "b", Some(&by_secret("pull", "h")));
+    records.record_pulled("r.test/b:v1", "b", Some(&by_secret("pull", "h"))).unwrap();
     must_pull(&records, APP, "", &stranger());
     must_pull(&records, APP, "c", &stranger());
     must_pull(&records, "r.test/preloaded:v1", "c", &stranger());

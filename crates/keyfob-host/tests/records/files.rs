@@ -28,7 +28,7 @@ fn a_pull_leaves_what_a_kubelet_would() {
     assert_eq!([mode(""), mode("pulling"), mode("pulled")], [0o700; 3]);
     assert_eq!(mode(&format!("pulling/{APP_FILE}")), 0o600);
 
-    records.record_pulled(APP, "id-1", Some(&by_secret("pull", "h")));
+    records.record_pulled(APP, "id-1", Some(&by_secret("pull", "h"))).unwrap();
 
     let record = concat!(
         r#"{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","#,
@@ -63,7 +63,7 @@ fn a_bad_file_is_an_error_of_that_file_only_and_shows_nothing_of_it() {
     let node = Node::new();
     let records = node.open_with(VerificationPolicy::NeverVerify);
     for id in ["good", "garbage", "giant", "linked"] {
-        records.record_pulled(APP, id, Some(&by_secret("pull", "hunter2")));
+        records.record_pulled(APP, id, Some(&by_secret("pull", "hunter2"))).unwrap();
     }
     let [good, garbage, giant, linked] = ["good", "garbage", "giant", "linked"].map(|id| {
         let texts = node.texts("pulled");
@@ -105,10 +105,10 @@ fn a_bad_file_is_an_error_of_that_file_only_and_shows_nothing_of_it() {
 fn a_record_that_cannot_be_read_is_replaced_by_the_next_pull() {
     let node = Node::new();
     let records = node.open();
-    records.record_pulled(APP, "id-1", Some(&by_secret("old", "h")));
+    records.record_pulled(APP, "id-1", Some(&by_secret("old", "h"))).unwrap();
     fs::write(node.path("pulled").join(ID_FILE), "broken").unwrap();
 
-    records.record_pulled(APP, "id-1", Some(&by_secret("new", "i")));
+    records.record_pulled(APP, "id-1", Some(&by_secret("new", "i"))).unwrap();
 
     assert!(must_pull(&records, APP, "id-1", &with_secret("old", "h")));
     assert!(!must_pull(&records, APP, "id-1", &with_secret("new", "i")));
@@ -119,7 +119,7 @@ fn files_of_v1alpha1_are_rewritten_when_they_are_opened() {
     let node = Node::new();
     let records = node.open();
     records.record_intent(APP).unwrap();
-    records.record_pulled("r.test/team/other:v1", "id-1", Some(&by_node()));
+    records.record_pulled("r.test/team/other:v1", "id-1", Some(&by_node())).unwrap();
     let before = [node.texts("pulling"), node.texts("pulled")];
     drop(records);
     for (folder, name) in [("pulling", APP_FILE), ("pulled", ID_FILE)] {
@@ -159,7 +159,7 @@ fn what_a_kubelet_writes_is_seen_at_once() {
         copy("pulling");
         assert!(asks("one"), "round {round}");
         for name in ["one", "two"] {
-            other.record_pulled(APP, "id-1", Some(&by_secret(name, name)));
+            other.record_pulled(APP, "id-1", Some(&by_secret(name, name))).unwrap();
             copy("pulled");
             assert!(!asks(name), "round {round}");
             assert!(asks("stranger"));
@@ -179,8 +179,9 @@ fn a_record_that_cannot_be_written_leaves_the_intent() {
     let in_its_way = node.path("pulled").join(ID_FILE);
     fs::create_dir(&in_its_way).unwrap();
 
-    records.record_pulled(APP, "id-1", Some(&by_node()));
+    let error = records.record_pulled(APP, "id-1", Some(&by_node())).unwrap_err();
 
+    assert!(error.to_string().starts_with("cannot write "), "{error}");
     assert!(must_pull(&records, APP, "id-1", &stranger()));
     fs::remove_dir(&in_its_way).unwrap();
     assert!(must_pull(&records, APP, "id-1", &stranger()), "its intent is still there");
@@ -198,7 +199,7 @@ fn a_directory_that_is_gone_is_made_again() {
     fs::remove_dir_all(node.path("")).unwrap();
 
     records.record_intent(APP).unwrap();
-    records.record_pulled(APP, "id-1", Some(&by_secret("pull", "h")));
+    records.record_pulled(APP, "id-1", Some(&by_secret("pull", "h"))).unwrap();
 
     assert!(!must_pull(&records, APP, "id-1", &with_secret("pull", "h")));
 }

@@ -81,7 +81,7 @@ impl Both {
                 let Some(pull) = self.model.pull(any, true) else { return };
                 let (process, name, id) = self.model.end(pull);
                 let (id, access) = (id.unwrap(), by_secret(PODS[pod], PODS[pod]));
-                self.processes[process].record_pulled(name, &id, Some(&access));
+                self.processes[process].record_pulled(name, &id, Some(&access)).unwrap();
                 let known = (repository(name).to_owned(), PODS[pod]);
                 self.model.records.entry(id).or_default().insert(known);
             }

@@ -11,7 +11,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 fn pull(records: &PullRecords, id: &str) {
     records.record_intent(APP).unwrap();
-    records.record_pulled(APP, id, Some(&by_secret("pull", "h")));
+    records.record_pulled(APP, id, Some(&by_secret("pull", "h"))).unwrap();
 }
 
 fn ids(records: &PullRecords) -> Vec<String> {

@@ -23,7 +23,7 @@ fn an_intent_stays_until_the_last_pull_has_ended_whoevers_it_is() {
     a.record_failed(APP);
 
     assert!(must_pull(&a, APP, "id", &stranger()));
-    b.record_pulled(APP, "id", Some(&by_secret("b", "b")));
+    b.record_pulled(APP, "id", Some(&by_secret("b", "b"))).unwrap();
     assert_eq!(node.texts("pulling"), [].into());
 }
 
@@ -38,7 +38,7 @@ fn who_recovers_leaves_pulls_in_flight_alone() {
     b.recover(b.abandoned(), &[local("id", &[APP])]);
 
     assert_eq!((node.texts("pulling").len(), node.texts("pulled").len()), (1, 0));
-    a.record_pulled(APP, "id", Some(&by_secret("a", "a")));
+    a.record_pulled(APP, "id", Some(&by_secret("a", "a"))).unwrap();
     assert!(!must_pull(&b, APP, "id", &with_secret("a", "a")));
 }
 
@@ -57,7 +57,7 @@ fn an_image_whose_puller_died_is_for_those_who_prove_their_access() {
     assert!(must_pull(&b, APP, "id", &with_secret("a", "a")));
     assert!(!must_pull(&b, "r.test/team/app:v2", "other", &stranger()), "it was always here");
     b.record_intent(APP).unwrap();
-    b.record_pulled(APP, "id", Some(&by_secret("a", "a")));
+    b.record_pulled(APP, "id", Some(&by_secret("a", "a"))).unwrap();
     assert!(!must_pull(&b, APP, "id", &with_secret("a", "a")));
 }
 
@@ -154,7 +154,7 @@ fn who_ends_a_pull_sees_that_another_died() {
     b.record_intent(APP).unwrap();
     drop(a);
 
-    b.record_pulled(APP, "b's", Some(&by_secret("b", "b")));
+    b.record_pulled(APP, "b's", Some(&by_secret("b", "b"))).unwrap();
 
     assert!(must_pull(&b, APP, "a's", &stranger()));
     b.recover(b.abandoned(), &[local("b's", &[]), local("a's", &[APP])]);
@@ -214,7 +214,7 @@ fn that_there_were_several_is_remembered_when_all_but_one_have_ended() {
         let (a, b) = (node.open(), node.open());
         a.record_intent(a_pulls).unwrap();
         b.record_intent(b_pulls).unwrap();
-        b.record_pulled(b_pulls, "b's", Some(&by_secret("b", "b")));
+        b.record_pulled(b_pulls, "b's", Some(&by_secret("b", "b"))).unwrap();
         drop(a);
         let digest = digest('1').replace("r.test/team/app", "docker.io/library/redis");
         let a_brought = LocalImage { repo_digests: vec![digest.clone()], ..local("a's", &[]) };
@@ -233,7 +233,7 @@ fn no_record_loses_what_another_process_adds() {
     for number in 0..20 {
         let name = format!("s{number}");
         let records = if number % 2 == 0 { &a } else { &b };
-        records.record_pulled(APP, "id", Some(&by_secret(&name, &name)));
+        records.record_pulled(APP, "id", Some(&by_secret(&name, &name))).unwrap();
     }
     for number in 0..20 {
         let name = format!("s{number}");
@@ -253,7 +253,7 @@ fn threads_of_one_process_share_too() {
                 for _ in 0..5 {
                     records.record_intent(APP).unwrap();
                     assert!(must_pull(records, APP, "id", &stranger()));
-                    records.record_pulled(APP, "id", Some(&by_secret(&name, &name)));
+                    records.record_pulled(APP, "id", Some(&by_secret(&name, &name))).unwrap();
                     assert!(!must_pull(records, APP, "id", &with_secret(&name, &name)));
                 }
             });
@@ -272,6 +272,6 @@ fn a_lock_file_that_is_deleted_does_no_harm() {
     b.record_intent(APP).unwrap();
     b.record_failed(APP);
     assert!(must_pull(&b, APP, "id", &stranger()));
-    a.record_pulled(APP, "id", Some(&by_secret("a", "a")));
+    a.record_pulled(APP, "id", Some(&by_secret("a", "a"))).unwrap();
     assert!(!must_pull(&b, APP, "id", &with_secret("a", "a")));
 }

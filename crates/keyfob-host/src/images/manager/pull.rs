@@ -82,10 +82,14 @@ impl ImageManager {
             }
         };
         let Success { image_id, attempt, failed } = success;
-        intent.pulled(&image_id, PullAccess::of(attempt.credential.as_ref())).await;
+        let access = PullAccess::of(attempt.credential.as_ref());
+        let unrecorded = intent.pulled(&image_id, access).await.err();
+        if let Some(error) = &unrecorded {
+            tracing::info!(image = wanted.image, image_id, error, "cannot record a pull");
+        }
         let size = if image_id.is_empty() { None } else { self.service.size(&order.spec).await };
         let (took, took_with_waiting) = (self.since(placed), self.since(began));
-        let pulled = Pulled { attempt, failed, size, took, took_with_waiting };
+        let pulled = Pulled { attempt, failed, size, took, took_with_waiting, unrecorded };
         self.tell(wanted, EventReason::Pulled, &successfully_pulled(wanted, &pulled));
         self.backoff.tidy(self.clock.now());
         Ok(Ensured { image_id, pulled: Some(pulled) })

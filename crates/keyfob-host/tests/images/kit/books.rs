@@ -29,6 +29,8 @@ pub(crate) struct Books {
     pub(crate) says: Says,
     pub(crate) intents_left: bool,
     pub(crate) full_disk: bool,
+    /// The disk gets full while images are pulled.
+    pub(crate) no_room_for_records: bool,
     /// What is waited for before anything is recorded, if there is something.
     pause: Mutex<Option<std::sync::mpsc::Receiver<()>>>,
     told: mpsc::UnboundedSender<String>,
@@ -43,6 +45,7 @@ impl Books {
             says,
             intents_left: false,
             full_disk: false,
+            no_room_for_records: false,
             pause: Mutex::default(),
             told,
             heard: tokio::sync::Mutex::new(heard),
@@ -80,12 +83,21 @@ impl PullLedger for Books {
         Ok(())
     }
 
-    fn record_pulled(&self, image: &str, image_id: &str, access: &PullAccess) {
+    fn record_pulled(
+        &self,
+        image: &str,
+        image_id: &str,
+        access: &PullAccess,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if self.no_room_for_records {
+            return Err("no space left on device".into());
+        }
         let secrets = access.secrets.iter().map(|each| each.secret.name.as_str());
         let accounts = access.service_accounts.iter().map(|account| account.name.as_str());
         let node = access.node_pods_accessible.then_some("every pod");
         let by: Vec<&str> = secrets.chain(accounts).chain(node).collect();
         self.write(format!("pulled {image} {image_id} for {}", by.join(",")));
+        Ok(())
     }
 
     fn record_failed(&self, image: &str) {

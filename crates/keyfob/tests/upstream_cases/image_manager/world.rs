@@ -210,7 +210,14 @@ impl PullLedger for Ledger {
         Ok(())
     }
 
-    fn record_pulled(&self, _image: &str, _image_id: &str, _access: &PullAccess) {}
+    fn record_pulled(
+        &self,
+        _image: &str,
+        _image_id: &str,
+        _access: &PullAccess,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(())
+    }
 
     fn record_failed(&self, _image: &str) {}
 

@@ -92,7 +92,7 @@ fn end(records: &PullRecords, images: &[&str]) {
 fn write(records: &PullRecords, image_refs: &[&str]) {
     let access = PullAccess { node_pods_accessible: true, ..PullAccess::default() };
     for image_ref in image_refs {
-        records.record_pulled("elsewhere:latest", image_ref, Some(&access));
+        records.record_pulled("elsewhere:latest", image_ref, Some(&access)).unwrap_or_default();
     }
 }
 

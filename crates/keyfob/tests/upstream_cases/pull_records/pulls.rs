@@ -46,7 +46,7 @@ fn pulled(_: &Value, row: &Value) -> Result<(), String> {
         records.record_intent(image).map_err(|error| error.to_string())?;
     }
 
-    records.record_pulled(image, image_ref, access(&row["creds"]).as_ref());
+    records.record_pulled(image, image_ref, access(&row["creds"]).as_ref()).unwrap_or_default();
 
     fact("records", &node.files("pulled"), &names(&row["expectPulled"]))?;
     match row.get("expectPullingRemoved").and_then(Value::as_str) {

@@ -1,0 +1,235 @@
+//! Whether a kubelet runs on a root directory.
+//!
+//! A kubelet reads records when it starts, and goes by what it has in memory from then on. A record that somebody else writes
+//! meanwhile is not seen, so that it takes the image for one that was always there; and its garbage collection deletes
+//! records of images that its container runtime does not have yet.
+//!
+//! There are two signs of a running kubelet, because neither is always there:
+//!
+//! - It listens on a socket below its root directory. That shows from inside a container too, but not while it starts.
+//! - Its process has the directory as `--root-dir`. That shows at once, but not from inside a container.
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io,
+    os::{
+        fd::AsRawFd as _,
+        unix::{fs::MetadataExt as _, net::UnixDatagram},
+    },
+    path::{Path, PathBuf},
+};
+
+/// The sockets of a kubelet, in its root directory. A kubelet with another root directory than the default has only the
+/// first of them there.
+const SOCKETS: [&str; 2] = ["pod-resources", "device-plugins"];
+const SOCKET: &str = "kubelet.sock";
+
+/// How the names of programs begin that are a kubelet, or have one in them.
+const PROGRAMS: [&str; 6] = ["kubelet", "kubelite", "hyperkube", "k3s", "rke2", "k0s"];
+
+/// Root directories of kubelets that are not told any: upstream's, that of k0s and that of MicroK8s.
+const DEFAULTS: [&str; 3] =
+    ["/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/common/var/lib/kubelet"];
+
+/// The end of the flag, in all its spellings: `--root-dir`, `--kubelet-root-dir`, `--kubelet-arg=root-dir=…`.
+const FLAG: &str = "root-dir";
+
+/// A sign that a kubelet runs on a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunningKubelet {
+    /// Somebody listens on its socket.
+    Listens {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// There is such a process.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// The name of its program.
+        name: String,
+    },
+    /// There is a socket, and it cannot be told whether anybody listens.
+    Unclear {
+        /// The socket.
+        socket: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl RunningKubelet {
+    /// A sign that a kubelet runs on this root directory, if there is one.
+    pub fn find(root: &Path) -> Option<Self> {
+        let sockets = || SOCKETS.iter().find_map(|folder| listener(&root.join(folder)));
+        sockets().or_else(|| process(Path::new("/proc"), root))
+    }
+}
+
+impl fmt::Display for RunningKubelet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listens { socket } => write!(f, "it listens on {}", socket.display()),
+            Self::Process { pid, name } => write!(f, "process {pid}, {name}"),
+            Self::Unclear { socket, reason } => {
+                write!(
+                    f,
+                    "there is {}, and whether it listens there cannot be told: {reason}",
+                    socket.display()
+                )
+            }
+        }
+    }
+}
+
+/// Whether somebody listens on the socket of a folder.
+///
+/// A kubelet's socket takes streams. One for datagrams cannot be connected to it, and is told so only if it is open: so nobody
+/// has to accept a connection, and nothing waits.
+fn listener(folder: &Path) -> Option<RunningKubelet> {
+    // The path by descriptor is never too long for the address of a socket.
+    let opened = File::open(folder).ok()?;
+    let address = format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd());
+    let socket = folder.join(SOCKET);
+    let connected = UnixDatagram::unbound().and_then(|own| own.connect(address));
+    match connected {
+        Err(error) if is_nobody(&error) => None,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Some(RunningKubelet::Unclear { socket, reason: error.to_string() })
+        }
+        Ok(()) | Err(_) => Some(RunningKubelet::Listens { socket }),
+    }
+}
+
+/// There is no socket, or one that a process left behind.
+fn is_nobody(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
+    matches!(error.kind(), ConnectionRefused | NotADirectory | NotFound)
+}
+
+/// A process that is a kubelet with this root directory.
+fn process(processes: &Path, root: &Path) -> Option<RunningKubelet> {
+    let root = identity(root)?;
+    let entries = fs::read_dir(processes).ok()?;
+    entries.flatten().find_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?.trim_end().to_owned();
+        if !PROGRAMS.iter().any(|program| name.starts_with(program)) {
+            return None;
+        }
+        let is_its_root = |path: PathBuf| {
+            // As the process sees it, or as we do if we may not look that way.
+            let seen = path.strip_prefix("/").map_or_else(
+                |_| entry.path().join("cwd").join(&path),
+                |below| entry.path().join("root").join(below),
+            );
+            identity(&seen).or_else(|| identity(&path)) == Some(root)
+        };
+        let its_roots = root_directories(&entry.path());
+        its_roots.into_iter().any(is_its_root).then_some(RunningKubelet::Process { pid, name })
+    })
+}
+
+/// The root directory that a process was told, or those that it may have untold. None if it has ended.
+fn root_directories(process: &Path) -> Vec<PathBuf> {
+    let line = match fs::read(process.join("cmdline")) {
+        Ok(line) if line.is_empty() => return Vec::new(),
+        line => line.unwrap_or_default(),
+    };
+    let line = String::from_utf8_lossy(&line);
+    let words: Vec<&str> = line.split('\0').collect();
+    let told = words.iter().enumerate().filter_map(|(at, word)| {
+        let (_, behind) = word.rsplit_once(FLAG)?;
+        match behind.strip_prefix('=') {
+            Some(path) => Some(path),
+            None if behind.is_empty() => words.get(at + 1).copied(),
+            None => None,
+        }
+    });
+    let told: Vec<PathBuf> = told.map(PathBuf::from).collect();
+    if told.is_empty() { DEFAULTS.map(PathBuf::from).into() } else { told }
+}
+
+/// The same for every path that leads to a directory.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{fs::symlink, net::UnixListener};
+
+    use super::*;
+
+    fn with_socket(folder: &str) -> (tempfile::TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join(folder)).unwrap();
+        let socket = root.path().join(folder).join(SOCKET);
+        (root, socket)
+    }
+
+    #[test]
+    fn a_kubelet_runs_while_somebody_listens_on_its_socket() {
+        for folder in SOCKETS {
+            let (root, socket) = with_socket(folder);
+            assert_eq!(RunningKubelet::find(root.path()), None);
+            // As a kubelet does: under another name first.
+            let listener = UnixListener::bind(socket.with_extension("new")).unwrap();
+            fs::rename(socket.with_extension("new"), &socket).unwrap();
+            let sign = RunningKubelet::Listens { socket: socket.clone() };
+            assert_eq!(RunningKubelet::find(root.path()), Some(sign));
+
+            drop(listener);
+
+            assert!(socket.exists());
+            assert_eq!(RunningKubelet::find(root.path()), None, "it is what a killed one leaves");
+        }
+    }
+
+    /// What the kernel says of a process.
+    fn with_process(name: &str, words: &[&str], its_root: &Path) -> tempfile::TempDir {
+        let processes = tempfile::tempdir().unwrap();
+        let own = processes.path().join("42");
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("comm"), format!("{name}\n")).unwrap();
+        fs::write(own.join("cmdline"), words.join("\0") + "\0").unwrap();
+        symlink(its_root, own.join("root")).unwrap();
+        symlink(its_root.join("work"), own.join("cwd")).unwrap();
+        processes
+    }
+
+    #[test]
+    fn a_kubelet_runs_while_its_process_does_however_it_was_told_its_directory() {
+        let node = tempfile::tempdir().unwrap();
+        for path in ["work/own", "var/lib/kubelet", "other"] {
+            fs::create_dir_all(node.path().join(path)).unwrap();
+        }
+        symlink("../work/own", node.path().join("var/link")).unwrap();
+        let runs_on = |name: &str, words: &[&str], directory: &str| {
+            let processes = with_process(name, words, node.path());
+            let sign = RunningKubelet::Process { pid: 42, name: name.into() };
+            process(processes.path(), &node.path().join(directory)) == Some(sign)
+        };
+
+        for words in [
+            &["/usr/bin/kubelet", "--v=2", "--root-dir=/work/own"][..],
+            &["kubelet", "--root-dir", "/work/own", "--v=2"],
+            &["kubelet", "--root-dir", "/var/link"],
+            &["kubelet", "--root-dir=own"],
+            &["k3s", "agent", "--kubelet-arg=root-dir=/work/own"],
+            &["k0s", "worker", "--kubelet-root-dir", "/work/own"],
+        ] {
+            assert!(runs_on("kubelet", words, "work/own"), "{words:?}");
+            assert!(!runs_on("kubelet", words, "other"), "{words:?}");
+            assert!(!runs_on("kubelet", words, "var/lib/kubelet"), "{words:?}");
+        }
+        for name in ["kubelet", "k3s-server", "kubelite"] {
+            assert!(runs_on(name, &[name, "server"], "var/lib/kubelet"), "{name}");
+            assert!(!runs_on(name, &[name, "server"], "other"), "{name}");
+        }
+        assert!(!runs_on("vim", &["vim", "--root-dir=/work/own"], "work/own"));
+    }
+}
