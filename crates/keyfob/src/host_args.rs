@@ -17,7 +17,6 @@ use keyfob_host::{
     ReadError,
 };
 use thiserror::Error;
-use tokio::runtime;
 
 use crate::{
     Outcome, Verdict,
@@ -25,6 +24,7 @@ use crate::{
     identity_args::{IdentityArgs, IdentityArgsError},
     logging::LogArgs,
     lookup::{Providers, Sources},
+    signals::Workers,
 };
 
 /// Where credentials are looked for: pull secrets, then a docker configuration, then providers.
@@ -60,14 +60,14 @@ impl SourceArgs {
         self.logs.start();
         self.identity.check()?;
         let secrets = self.secrets()?;
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = Workers::new()?;
         let providers = self.providers()?;
         let mut builder = match &providers {
             Some(Providers { config, plugins }) => Host::builder(config.clone(), plugins),
             None => Host::without_providers(),
         };
         let mut puller = None;
-        if let Some(opened) = runtime.block_on(self.identity.open(self.timeout))? {
+        if let Some(opened) = runtime.block_on(self.identity.open(self.timeout))?? {
             (builder, puller) = opened.hand_to(builder);
         }
         if let Some(docker_config) = self.docker_config()? {

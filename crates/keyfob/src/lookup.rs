@@ -6,12 +6,14 @@ use keyfob_api::ImageRef;
 use keyfob_exec::{LookupError, Program, on_one_line};
 use keyfob_host::{Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull};
 use thiserror::Error;
-use tokio::{
-    runtime::Runtime,
-    signal::unix::{SignalKind, signal},
+
+use crate::{
+    Outcome, Verdict,
+    identity_args::Puller,
+    signals::{self, Workers},
 };
 
-use crate::{Outcome, Verdict, identity_args::Puller};
+pub(crate) use crate::signals::received;
 
 /// Everything that is asked.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub(crate) struct Sources {
     /// Whoever pulls, if that is known.
     pub(crate) puller: Option<Puller>,
     /// Where the plugins run, and clients and servers live.
-    pub(crate) runtime: Runtime,
+    pub(crate) runtime: Workers,
 }
 
 /// The providers of a host.
@@ -56,7 +58,7 @@ impl Sources {
     /// Asks, and waits for the answers.
     pub(crate) fn find(&self, image: &ImageRef) -> Result<Found, LookupFailure> {
         let pull = self.pull(image);
-        let answer = self.runtime.block_on(unless_stopped(self.host.credentials(&pull)))?;
+        let answer = self.runtime.block_on(unless_stopped(self.host.credentials(&pull)))??;
         Ok(Found { credentials: answer.credentials, reports: answer.reports })
     }
 
@@ -86,33 +88,13 @@ impl Sources {
 
 /// Plugins are out of reach of a terminal's Ctrl-C; whoever stops us stops them, when the runtime is dropped.
 pub(crate) async fn unless_stopped<T>(work: impl Future<Output = T>) -> Result<T, LookupFailure> {
+    // Before any plugin is started.
+    let stopped = signals::listen()?;
     tokio::select! {
-        // Signals first: they are listened for before any plugin is started.
         biased;
-        got = received(SignalKind::hangup()) => got?,
-        got = received(SignalKind::interrupt()) => got?,
-        got = received(SignalKind::quit()) => got?,
-        got = received(SignalKind::terminate()) => got?,
-        done = work => return Ok(done),
+        Ok(()) = stopped => Err(LookupFailure::Stopped),
+        done = work => Ok(done),
     }
-    Err(LookupFailure::Stopped)
-}
-
-/// Waits for a signal; one that we were started to ignore, as by `nohup`, never comes.
-pub(crate) async fn received(kind: SignalKind) -> io::Result<()> {
-    if is_ignored(kind) {
-        return std::future::pending().await;
-    }
-    signal(kind)?.recv().await;
-    Ok(())
-}
-
-fn is_ignored(kind: SignalKind) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    let bit = u32::try_from(kind.as_raw_value() - 1).ok().and_then(|bit| 1_u64.checked_shl(bit));
-    bit.is_some_and(|bit| mask & bit != 0)
 }
 
 /// Why nothing was found out.

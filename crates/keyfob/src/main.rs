@@ -22,6 +22,7 @@ mod page;
 mod provider;
 mod pull;
 mod records;
+mod signals;
 mod validate;
 
 use std::{

@@ -50,11 +50,12 @@ pub(crate) const DEST: &str = "./oci";
                   \"attempts\":[{\"from\",\"source\",\"username\",\"result\":\"pulled\"|\"refused\"|\"unavailable\"|\"failed\",\"message\"}],\
                   \"providers\":[{\"provider\",\"repository\",\"result\":\"ran\"|\"cached\"|\"skipped\"|\"failed\",\"message\"}],\
                   \"error\":{\"reason\",\"message\",\"why\",\"advice\"}}, where digest is what the name stood for, manifest the one that \
-                  was chosen from it, source where the credential came from, and reason a kubelet's word. What there is \
-                  nothing to say about is null.\n\n\
+                  was chosen from it, source where the credential came from, and reason a kubelet's word, or RecordNotWritten for an \
+                  image that was pulled and not recorded. Of an error, message is what a pod's owner may see; why and advice \
+                  are for whoever runs the node. What there is nothing to say about is null.\n\n\
                   Exit codes: 0 the image is here and may be used, 1 the pull failed, 2 the image, a flag or a file is wrong, \
-                  3 it is not here and may not be pulled, or there is no such image, 4 it could not be written, 130 it was \
-                  stopped by a signal; what has come is kept."
+                  3 it is not here and may not be pulled, or there is no such image, 4 the image or its record could not be written, \
+                  130 it was stopped by a signal; what has come is kept."
 )]
 pub(crate) struct PullArgs {
     /// An image as in a pod: `nginx`, `registry.example:5000/team/app:v1`.
@@ -84,15 +85,15 @@ pub(crate) fn run(args: &PullArgs) -> Outcome {
         Ok(image) => image,
         Err(error) => return explain::unnameable(&error),
     };
-    let order = match Order::open(args, image) {
-        Ok(order) => order,
+    let sources = match args.sources.open_any(args.registry.host_options()) {
+        Ok(sources) => sources,
         Err(error) => return error.into(),
     };
-    let mut outcome = match order.carry_out() {
-        Ok(done) => args.print(&order, &done),
+    let mut outcome = match order::carry_out(args, &sources, image) {
+        Ok((order, done)) => args.print(&order, &done),
         Err(error) => error.into(),
     };
-    outcome.stderr += &order.warnings();
+    outcome.stderr += &sources.warnings();
     outcome
 }
 
@@ -107,7 +108,10 @@ impl PullArgs {
     }
 
     fn print(&self, order: &Order, done: &order::Done) -> Outcome {
-        let failure = done.ensured.as_ref().err().map(|error| Failure::of(order, done, error));
+        let failure = match &done.ensured {
+            Ok(ensured) => Failure::of_record(order, ensured),
+            Err(error) => Some(Failure::of(order, done, error)),
+        };
         let report = Report::new(order, done, failure.as_ref());
         let verdict = failure.as_ref().map_or(Verdict::Yes, |failure| failure.verdict);
         match self.output {
@@ -122,9 +126,13 @@ impl PullArgs {
 
 impl From<NoOrder> for Outcome {
     fn from(error: NoOrder) -> Self {
-        let stderr = format!("keyfob: {}\n", Chain(&error));
+        let mut stderr = format!("keyfob: {}\n", Chain(&error));
         let verdict = match error {
-            NoOrder::Sources(error) => return error.into(),
+            NoOrder::KubeletRuns(_) => {
+                stderr += "keyfob: nothing was pulled: stop the kubelet, pull, import the image into its container runtime, then \
+                           start the kubelet; --beside-running-kubelet pulls all the same\n";
+                Verdict::WrongInput
+            }
             NoOrder::Lookup(failure) => return failure.into(),
             NoOrder::Stopped { .. } => Verdict::Stopped,
             NoOrder::Unwritable { .. } | NoOrder::RecordsUnwritable(_) => Verdict::Unwritten,

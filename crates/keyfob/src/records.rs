@@ -14,7 +14,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use keyfob_exec::SystemClock;
-use keyfob_host::{Chain, PullRecords, RecordsError, RecordsOptions};
+use keyfob_host::{Chain, PullRecords, RecordsError, RecordsOptions, RecordsReader};
 use thiserror::Error;
 
 use crate::{Outcome, Verdict, match_images::shown, pull};
@@ -62,15 +62,18 @@ impl PlaceArgs {
         given.unwrap_or(Path::new(pull::DEST))
     }
 
-    /// The records that are there: none are made.
-    fn open(&self) -> Result<PullRecords, NoRecords> {
+    /// The records that are there, to look at them.
+    fn read(&self) -> Result<RecordsReader, NoRecords> {
         let root = self.root();
-        if !root.join("image_manager").is_dir() {
-            return Err(NoRecords::None(root.to_owned()));
-        }
+        RecordsReader::open(root)?.ok_or_else(|| NoRecords::None(root.to_owned()))
+    }
+
+    /// The records that are there, to change them: none are made.
+    fn open(&self, beside_running_kubelet: bool) -> Result<PullRecords, NoRecords> {
+        self.read()?;
         let mut options = RecordsOptions::default();
-        options.memory = None;
-        Ok(PullRecords::open(root, options, Arc::new(SystemClock))?)
+        (options.memory, options.beside_running_kubelet) = (None, beside_running_kubelet);
+        Ok(PullRecords::open(self.root(), options, Arc::new(SystemClock))?)
     }
 }
 
@@ -82,17 +85,33 @@ enum NoRecords {
         shown(&.0.to_string_lossy())
     )]
     None(PathBuf),
+    #[error(transparent)]
+    KubeletRuns(RecordsError),
     #[error("the records cannot be used")]
-    Unusable(#[from] RecordsError),
+    Unusable(#[source] RecordsError),
+}
+
+impl From<RecordsError> for NoRecords {
+    fn from(error: RecordsError) -> Self {
+        match error {
+            RecordsError::KubeletRuns { .. } => Self::KubeletRuns(error),
+            error => Self::Unusable(error),
+        }
+    }
 }
 
 impl From<NoRecords> for Outcome {
     fn from(error: NoRecords) -> Self {
+        let mut stderr = format!("keyfob: {}\n", Chain(&error));
         let verdict = match error {
             NoRecords::None(_) => Verdict::Nothing,
+            NoRecords::KubeletRuns(_) => {
+                stderr += "keyfob: nothing was forgotten: stop the kubelet first, or give --beside-running-kubelet\n";
+                Verdict::WrongInput
+            }
             NoRecords::Unusable(_) => Verdict::No,
         };
-        Self { stderr: format!("keyfob: {}\n", Chain(&error)), verdict, ..Self::default() }
+        Self { stderr, verdict, ..Self::default() }
     }
 }
 

@@ -15,8 +15,10 @@ mod registry;
 use std::{
     fs,
     io::Write as _,
+    os::unix::{fs::PermissionsExt as _, net::UnixListener},
     path::{Path, PathBuf},
     process::Stdio,
+    time::SystemTime,
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -264,4 +266,72 @@ fn help_tells_the_exit_codes() {
         let said = keyfob(&["records", command, "--help"]);
         assert!(said.stdout.contains("Exit codes: 0 "), "{}", said.stdout);
     }
+}
+
+/// Every file and directory, with what it holds and when it changed.
+fn state(root: &Path) -> Vec<(PathBuf, SystemTime, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let (path, metadata) = (entry.path(), entry.metadata().unwrap());
+            if metadata.is_dir() {
+                folders.push(path.clone());
+            }
+            let content = fs::read(&path).unwrap_or_default();
+            found.push((path, metadata.modified().unwrap(), content));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn permit(root: &Path, directories: u32) {
+    for path in ["image_manager/pulling", "image_manager/pulled", "image_manager", ""] {
+        fs::set_permissions(root.join(path), fs::Permissions::from_mode(directories)).unwrap();
+    }
+}
+
+#[test]
+fn a_list_creates_nothing_and_needs_no_right_to_write() {
+    let root = with_three();
+    let old = json!({
+        "kind": "ImagePulledRecord", "apiVersion": "kubelet.config.k8s.io/v1alpha1", "lastUpdatedTime": OLD,
+        "imageRef": id('d'), "credentialMapping": {"old.example/app": {"nodePodsAccessible": true}},
+    });
+    root.write("pulled", &id('d'), &old);
+    permit(root.path(), 0o555);
+    let before = state(root.path());
+
+    let said = root.run("list", &["-o", "json"]);
+
+    permit(root.path(), 0o755);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    assert_eq!(said.json()["records"].as_array().unwrap().len(), 4);
+    assert!(said.stdout.contains("old.example/app"), "{}", said.stdout);
+    assert_eq!(said.json()["intents"][0]["state"], json!("abandoned"));
+    assert_eq!(state(root.path()), before);
+}
+
+#[test]
+fn nothing_is_forgotten_beside_a_kubelet_that_runs() {
+    let root = with_three();
+    fs::create_dir(root.path().join("pod-resources")).unwrap();
+    let _listener = UnixListener::bind(root.path().join("pod-resources/kubelet.sock")).unwrap();
+    let before = state(root.path());
+    let present = id('a');
+
+    let said = root.run("prune", &["--image-id", &present]);
+
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(
+        said.stderr.contains("nothing was forgotten: stop the kubelet first"),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(state(root.path()), before);
+    assert_eq!(root.run("list", &[]).code, 0, "looking does no harm");
+    let said = root.run("prune", &["--image-id", &present, "--beside-running-kubelet"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_ne!(state(root.path()), before);
 }

@@ -1,7 +1,7 @@
 //! Why an image cannot be used, and what to do.
 
 use keyfob_api::Quoted;
-use keyfob_host::{Chain, EnsureError, EnsureReason, FailedAttempt, PullPolicy};
+use keyfob_host::{Chain, EnsureError, EnsureReason, Ensured, FailedAttempt, PullPolicy};
 use keyfob_oci::StoredImage;
 
 use super::{
@@ -16,9 +16,9 @@ use crate::Verdict;
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) verdict: Verdict,
-    /// A kubelet's word for it.
-    pub(super) reason: EnsureReason,
-    /// What a kubelet would say.
+    /// A kubelet's word for it, if it has one.
+    pub(super) reason: &'static str,
+    /// What a kubelet would say, to whoever owns the pod.
     pub(super) message: String,
     headline: String,
     /// Why a present image may not be used, or an absent one not pulled.
@@ -37,7 +37,7 @@ impl Failure {
         };
         Self {
             verdict: verdict(order, done, error),
-            reason: error.reason,
+            reason: error.reason.as_str(),
             message: error.message.clone(),
             headline,
             why: why(order, done, error),
@@ -45,6 +45,25 @@ impl Failure {
             notes: done.notes.clone(),
             advice: advice(order, done, error),
         }
+    }
+
+    /// The image was pulled, and who may use it could not be recorded; nothing if it was.
+    pub(super) fn of_record(order: &Order, ensured: &Ensured) -> Option<Self> {
+        let error = ensured.pulled.as_ref()?.unrecorded.as_ref()?;
+        let (name, layout) = (Quoted(&order.wanted.image), order.layout.path().display());
+        let message = format!("Image {name} was pulled, but who may use it could not be recorded");
+        Some(Self {
+            verdict: Verdict::Unwritten,
+            reason: "RecordNotWritten",
+            headline: format!("{message}; nobody may use it before proving access again"),
+            message,
+            why: Some(format!("it is in {layout}, and its record was not written: {error}")),
+            attempts: Vec::new(),
+            notes: Vec::new(),
+            advice: Some(
+                "make room for records, or give another --records-dir, and pull again".into(),
+            ),
+        })
     }
 
     /// For people, line by line.

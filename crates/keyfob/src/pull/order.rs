@@ -1,6 +1,6 @@
 //! Everything that is opened for a pull, and the pull itself.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use keyfob_api::ImageRef;
 use keyfob_host::{
@@ -16,10 +16,7 @@ use super::{
     screen::Screen,
     store::{Obstacle, Store},
 };
-use crate::{
-    host_args::SetupError,
-    lookup::{LookupFailure, Sources, unless_stopped},
-};
+use crate::lookup::{LookupFailure, Sources, unless_stopped};
 
 /// A pull that can be made.
 #[derive(Debug)]
@@ -31,7 +28,6 @@ pub(super) struct Order {
     mirrors: Mirrors,
     store: Arc<Store>,
     screen: Screen,
-    sources: Sources,
 }
 
 /// How it went.
@@ -48,13 +44,38 @@ pub(super) struct Done {
     pub(super) stored: Option<StoredImage>,
 }
 
+/// Makes a pull from its beginning to its end, unless a signal stops it, whatever it waits for.
+pub(super) fn carry_out(
+    args: &PullArgs,
+    sources: &Sources,
+    image: ImageRef,
+) -> Result<(Order, Done), NoOrder> {
+    let pull = async {
+        let order = Order::open(args, sources, image).await?;
+        let done = order.carry_out(sources).await;
+        Ok((order, done))
+    };
+    let ended = sources.runtime.block_on(unless_stopped(pull)).map_err(LookupFailure::from);
+    match ended.flatten() {
+        Ok(ended) => ended,
+        Err(LookupFailure::Stopped) => {
+            Err(NoOrder::Stopped { layout: args.dest.display().to_string() })
+        }
+        Err(failure) => Err(NoOrder::Lookup(failure)),
+    }
+}
+
 impl Order {
-    pub(super) fn open(args: &PullArgs, image: ImageRef) -> Result<Self, NoOrder> {
+    async fn open(args: &PullArgs, sources: &Sources, image: ImageRef) -> Result<Self, NoOrder> {
         let mirrors = args.registry.mirrors()?;
-        let sources = args.sources.open_any(args.registry.host_options())?;
+        let records = args.records.plan(&args.dest, args.sources.gates())?;
         // The layout first: a directory with records in it and nothing else is none.
-        let layout = Layout::create(&args.dest)?;
-        let records = args.records.open(&args.dest, args.sources.gates())?;
+        let dest = args.dest.clone();
+        let layout = off_thread(move || Layout::create(dest)).await??;
+        let records = match records {
+            Some(plan) => Some(off_thread(move || plan.open()).await??),
+            None => None,
+        };
         let screen = Screen::choose(args.quiet, args.sources.is_verbose());
         let puller = args.registry.puller(layout.clone(), screen.clone());
         let pod = sources.puller.as_ref().and_then(|puller| puller.pod.pod.as_ref());
@@ -63,34 +84,19 @@ impl Order {
             ..Wanted::new(&args.image, args.policy(&image))
         };
         let store = Arc::new(Store::new(puller, screen.clone()));
-        Ok(Self { image, wanted, layout, records, mirrors, store, screen, sources })
+        Ok(Self { image, wanted, layout, records, mirrors, store, screen })
     }
 
     /// Sees to it that the image is here.
-    pub(super) fn carry_out(&self) -> Result<Done, NoOrder> {
-        let pull = self.sources.pull(&self.image);
-        let credentials = HostCredentials::new(&self.sources.host, &self.image, &pull)
+    async fn carry_out(&self, sources: &Sources) -> Done {
+        let pull = sources.pull(&self.image);
+        let credentials = HostCredentials::new(&sources.host, &self.image, &pull)
             .with_mirrors(self.mirrors.of(&self.image));
-        let manager = self.manager();
-        let ensuring = unless_stopped(manager.ensure(&self.wanted, &credentials));
-        let ensured = self.sources.runtime.block_on(ensuring);
+        let ensured = self.manager().ensure(&self.wanted, &credentials).await;
         self.screen.close();
-        let ensured = match ensured {
-            Ok(ensured) => ensured,
-            Err(LookupFailure::Stopped) => {
-                let layout = self.layout.path().display().to_string();
-                return Err(NoOrder::Stopped { layout });
-            }
-            Err(failure) => return Err(NoOrder::Lookup(failure)),
-        };
         let (answers, notes) = (credentials.answers(), credentials.notes());
         let stored = self.store.stored(&self.image);
-        Ok(Done { ensured, obstacles: self.store.obstacles(), answers, notes, stored })
-    }
-
-    /// What a kubelet would not start with.
-    pub(super) fn warnings(&self) -> String {
-        self.sources.warnings()
+        Done { ensured, obstacles: self.store.obstacles(), answers, notes, stored }
     }
 
     fn manager(&self) -> ImageManager {
@@ -104,11 +110,17 @@ impl Order {
     }
 }
 
+/// Does what may wait for a file or a lock on a thread of its own: a signal must not wait for it.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NoOrder> {
+    let lost = |error| NoOrder::Lookup(io::Error::from(error).into());
+    tokio::task::spawn_blocking(work).await.map_err(lost)
+}
+
 /// Why nothing was pulled, whatever a registry would have said.
 #[derive(Debug, Error)]
 pub(super) enum NoOrder {
-    #[error(transparent)]
-    Sources(#[from] SetupError),
     #[error(transparent)]
     Lookup(LookupFailure),
     #[error("stopped; what has come is kept in {layout}, and the same command goes on from there")]
@@ -121,6 +133,8 @@ pub(super) enum NoOrder {
     Unwritable(LayoutError),
     #[error(transparent)]
     Records(RecordsArgsError),
+    #[error(transparent)]
+    KubeletRuns(RecordsError),
     #[error("the records cannot be used; give another --records-dir, or --no-records")]
     RecordsUnwritable(#[source] RecordsError),
 }
@@ -137,6 +151,9 @@ impl From<LayoutError> for NoOrder {
 impl From<RecordsArgsError> for NoOrder {
     fn from(error: RecordsArgsError) -> Self {
         match error {
+            RecordsArgsError::Records(error @ RecordsError::KubeletRuns { .. }) => {
+                Self::KubeletRuns(error)
+            }
             RecordsArgsError::Records(error) => Self::RecordsUnwritable(error),
             error => Self::Records(error),
         }

@@ -25,10 +25,14 @@ pub(super) struct RecordsArgs {
     /// Where to record who may use the image: a kubelet's root directory, such as /var/lib/kubelet. Without it: DEST.
     #[arg(long, value_name = "DIR")]
     records_dir: Option<PathBuf>,
+    /// Write records even if a kubelet runs on the directory. It does not see them until it is started again, and may let the
+    /// wrong pods use the image.
+    #[arg(long)]
+    beside_running_kubelet: bool,
     /// Record nothing, and let everybody use what is here.
     #[arg(
         long,
-        conflicts_with_all = ["records_dir", "verification_policy", "preloaded_image", "kubelet_config"]
+        conflicts_with_all = ["records_dir", "beside_running_kubelet", "verification_policy", "preloaded_image", "kubelet_config"]
     )]
     no_records: bool,
     /// When access to an image that is here must have been proved: a kubelet's imagePullCredentialsVerificationPolicy.
@@ -44,6 +48,22 @@ pub(super) struct RecordsArgs {
     kubelet_config: Option<PathBuf>,
 }
 
+/// Records that are not open yet.
+#[derive(Debug)]
+pub(super) struct RecordsPlan {
+    root: PathBuf,
+    options: RecordsOptions,
+}
+
+impl RecordsPlan {
+    /// Opens them. This may wait for another process that writes them.
+    pub(super) fn open(self) -> Result<Records, RecordsArgsError> {
+        let Self { root, options } = self;
+        let files = PullRecords::open(&root, options, Arc::new(SystemClock))?;
+        Ok(Records { root, files: Arc::new(files) })
+    }
+}
+
 /// Records, and where they are.
 #[derive(Debug)]
 pub(super) struct Records {
@@ -52,12 +72,12 @@ pub(super) struct Records {
 }
 
 impl RecordsArgs {
-    /// Opens the records; nothing if there are to be none.
-    pub(super) fn open(
+    /// Which records are to be opened; nothing if there are to be none.
+    pub(super) fn plan(
         &self,
         dest: &Path,
         gates: FeatureGates,
-    ) -> Result<Option<Records>, RecordsArgsError> {
+    ) -> Result<Option<RecordsPlan>, RecordsArgsError> {
         if self.no_records {
             return Ok(None);
         }
@@ -65,10 +85,10 @@ impl RecordsArgs {
         let root = self.records_dir.as_deref().unwrap_or(dest).to_owned();
         let mut options = RecordsOptions::default();
         options.policy = policy;
+        options.beside_running_kubelet = self.beside_running_kubelet;
         // One pull looks at a few files.
         options.memory = None;
-        let files = PullRecords::open(&root, options, Arc::new(SystemClock));
-        Ok(Some(Records { root, files: Arc::new(files?) }))
+        Ok(Some(RecordsPlan { root, options }))
     }
 
     fn policy(&self, gates: FeatureGates) -> Result<Option<VerificationPolicy>, RecordsArgsError> {

@@ -84,7 +84,8 @@ impl<'a> Report<'a> {
         let pulled = ensured.and_then(|ensured| ensured.pulled.as_ref());
         let stored = ensured.and(done.stored.as_ref());
         let credential = pulled.and_then(|pulled| pulled.attempt.credential.as_ref());
-        let was_recorded = pulled.is_some() && order.records.is_some();
+        let is_recorded = |pulled: &Pulled| order.records.is_some() && pulled.unrecorded.is_none();
+        let was_recorded = pulled.is_some_and(is_recorded);
         Self {
             image: &order.wanted.image,
             name: order.image.to_string(),
@@ -105,7 +106,7 @@ impl<'a> Report<'a> {
             attempts: attempts(done, pulled),
             providers: providers(&done.answers),
             error: failure.map(|failure| Error {
-                reason: failure.reason.as_str(),
+                reason: failure.reason,
                 message: &failure.message,
                 why: failure.why.as_deref(),
                 advice: failure.advice.as_deref(),
@@ -124,7 +125,9 @@ impl<'a> Report<'a> {
             (Outcome::Failed, _) => return String::new(),
             (Outcome::Pulled, took) => {
                 let took = Duration::from_millis(took.unwrap_or_default()).as_secs_f64();
-                format!("pulled {} in {took:.1} s", self.name)
+                let but =
+                    if self.error.is_some() { ", and did not record who may use it" } else { "" };
+                format!("pulled {} in {took:.1} s{but}", self.name)
             }
             (Outcome::Present, _) => format!("present {}, and may be used", self.name),
         };

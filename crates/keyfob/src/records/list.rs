@@ -14,7 +14,7 @@ use crate::{Outcome, Verdict, cli::Output, get::aligned, match_images::shown, pu
     after_help = "JSON: {\"records\":[{\"imageId\",\"lastUpdated\",\"names\":[{\"name\",\"everyPod\",\
                   \"pullSecrets\":[{\"namespace\",\"name\",\"uid\"}],\"serviceAccounts\":[{\"namespace\",\"name\",\"uid\"}]}]}],\
                   \"intents\":[{\"image\",\"state\":\"pulling\"|\"abandoned\"}],\"errors\":[…]}, where an intent is of a pull that has \
-                  not ended, or that ended halfway. Hashes of credentials are not printed.\n\
+                  not ended, or that ended halfway. Hashes of credentials are not printed. Nothing is created or changed.\n\
                   Exit codes: 0 everything was told, 1 a file cannot be read, 2 wrong usage, 3 there are no records, 4 the \
                   answer could not be written."
 )]
@@ -27,14 +27,13 @@ pub(super) struct ListArgs {
 }
 
 pub(super) fn run(args: &ListArgs) -> Outcome {
-    let records = match args.place.open() {
+    let records = match args.place.read() {
         Ok(records) => records,
         Err(error) => return error.into(),
     };
     let (known, unread) = records.records();
     let (intents, unread_intents) = records.intents();
     let abandoned = records.abandoned();
-    let abandoned: Vec<&str> = abandoned.images().collect();
     let errors: Vec<RecordsError> = unread.into_iter().chain(unread_intents).collect();
     let listed = Listed {
         records: known.iter().map(Record::of).collect(),
@@ -126,8 +125,9 @@ impl<'a> Named<'a> {
 }
 
 impl<'a> Intent<'a> {
-    fn of(image: &'a str, abandoned: &[&str]) -> Self {
-        let state = if abandoned.contains(&image) { "abandoned" } else { "pulling" };
+    fn of(image: &'a str, abandoned: &[String]) -> Self {
+        let state =
+            if abandoned.iter().any(|each| each == image) { "abandoned" } else { "pulling" };
         Self { image, state }
     }
 }

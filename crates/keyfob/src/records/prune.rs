@@ -23,7 +23,7 @@ use crate::{Outcome, Verdict, cli::Output, match_images::shown};
                   A record that changed while this ran stays for the next time.\n\
                   JSON: {\"forgotten\":[…],\"kept\":[…],\"stayed\":[…],\"errors\":[…]}: image ids, where kept are those of \
                   images that are there, and stayed those that could not be forgotten yet.\n\
-                  Exit codes: 0 done, 1 a file cannot be read, 2 wrong usage or a wrong list, 3 there are no records, 4 the \
+                  Exit codes: 0 done, 1 a file cannot be read, 2 wrong usage, a wrong list or a kubelet that runs, 3 there are no records, 4 the \
                   answer could not be written."
 )]
 pub(super) struct PruneArgs {
@@ -35,6 +35,9 @@ pub(super) struct PruneArgs {
     /// The id of an image that is there. May be repeated.
     #[arg(long, value_name = "ID")]
     image_id: Vec<String>,
+    /// Forget even if a kubelet runs on the directory. What it has in memory it does not forget by that.
+    #[arg(long)]
+    beside_running_kubelet: bool,
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -42,7 +45,7 @@ pub(super) struct PruneArgs {
 
 pub(super) fn run(args: &PruneArgs) -> Outcome {
     let started = SystemClock.now();
-    let records = match args.place.open() {
+    let records = match args.place.open(args.beside_running_kubelet) {
         Ok(records) => records,
         Err(error) => return error.into(),
     };

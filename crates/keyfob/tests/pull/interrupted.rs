@@ -1,6 +1,9 @@
 //! Pulls that break off, are killed or stopped, and several at once.
 
-use std::fs;
+use std::{
+    fs::{self, File},
+    process::Child,
+};
 
 use keyfob_oci::registry::Fault;
 use nix::{
@@ -27,10 +30,14 @@ fn with_large_layer() -> (Machine, Served, String, String) {
 }
 
 /// Waits for something that takes a moment, and not for ever.
-#[expect(clippy::disallowed_methods, reason = "another process cannot be told to use our clock")]
 fn until(mut happened: impl FnMut() -> bool) {
-    let mut waits = (0..10_000).map(|_| std::thread::sleep(std::time::Duration::from_millis(5)));
+    let mut waits = (0..10_000).map(|_| pause());
     assert!(waits.any(|()| happened()));
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process cannot be told to use our clock")]
+fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(5));
 }
 
 /// The first parts of the layer that were asked for.
@@ -72,7 +79,7 @@ fn what_a_failed_pull_brought_is_there_for_the_next() {
 }
 
 /// A pull that hangs in the middle of a layer, of which something is on disk.
-fn hanging(machine: &Machine, served: &Served, image: &str, layer: &str) -> std::process::Child {
+fn hanging(machine: &Machine, served: &Served, image: &str, layer: &str) -> Child {
     served.registry.inject(Fault::stall_blob(CUT).only(layer));
     let child = machine.start(image, &["--stall-timeout", "10m"]);
     let hex = layer.strip_prefix("sha256:").unwrap();
@@ -117,6 +124,79 @@ fn whoever_stops_it_keeps_what_has_come() {
         assert_eq!(machine.pull(&image, &[]).code, 0);
         assert_eq!(ranges(&served, &layer), [Some(format!("bytes={CUT}-"))]);
         assert_eq!((machine.files("pulling"), machine.files("pulled")), (0, 1));
+    }
+}
+
+/// Stops a pull that waits for somebody else. It must not wait until they are done.
+fn stop(machine: &Machine, mut child: Child, kind: Signal) {
+    signal::kill(Pid::from_raw(child.id().cast_signed()), kind).unwrap();
+    let mut waits = (0..4_000).map(|_| pause());
+    let has_ended = waits.any(|()| child.try_wait().unwrap().is_some());
+    if !has_ended {
+        child.kill().unwrap();
+    }
+    let said = machine.end(child);
+    assert!(has_ended, "{kind} was ignored");
+    assert_eq!(said.code, 130, "{}", said.stderr);
+    assert!(said.stderr.contains("keyfob: stopped; what has come is kept in"), "{}", said.stderr);
+}
+
+/// Whether a process has a file open.
+fn has_open(child: &Child, name: &str) -> bool {
+    let Ok(files) = fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
+    files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|path| path.ends_with(name)))
+}
+
+fn stopping() -> impl Iterator<Item = Signal> {
+    [Signal::SIGINT, Signal::SIGTERM].into_iter().filter(|kind| heeded(*kind))
+}
+
+#[test]
+fn a_signal_does_not_wait_for_the_lock_of_the_layout() {
+    for kind in stopping() {
+        let (machine, served, image, layer) = with_large_layer();
+        served.push("other", "v1", &[]);
+        assert_eq!(machine.pull(&served.image("other:v1"), &[]).code, 0);
+        let lock = File::open(machine.dest().join(".keyfob/lock")).unwrap();
+        lock.lock().unwrap();
+        let child = machine.start(&image, &[]);
+        until(|| blob(&machine.dest(), &layer).exists() && has_open(&child, "lock"));
+
+        stop(&machine, child, kind);
+    }
+}
+
+#[test]
+fn a_signal_does_not_wait_for_the_lock_of_the_records() {
+    for kind in stopping() {
+        let (machine, served, image, _) = with_large_layer();
+        served.push("other", "v1", &[]);
+        assert_eq!(machine.pull(&served.image("other:v1"), &[]).code, 0);
+        let lock = File::open(machine.dest().join("image_manager/keyfob.lock")).unwrap();
+        lock.lock().unwrap();
+        let child = machine.start(&image, &[]);
+        until(|| has_open(&child, "keyfob.lock"));
+
+        stop(&machine, child, kind);
+    }
+}
+
+#[test]
+fn a_signal_does_not_wait_for_a_layer_that_somebody_else_fetches() {
+    for kind in stopping() {
+        let (machine, served, image, layer) = with_large_layer();
+        let mut first = hanging(&machine, &served, &image, &layer);
+        let second = machine.start(&image, &["--pull-policy", "Always"]);
+        let manifests = || {
+            let requests = served.registry.requests().into_iter();
+            requests.filter(|seen| seen.path.contains("/manifests/")).count()
+        };
+        until(|| manifests() == 2);
+
+        stop(&machine, second, kind);
+
+        first.kill().unwrap();
+        first.wait().unwrap();
     }
 }
 

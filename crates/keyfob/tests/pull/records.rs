@@ -1,7 +1,13 @@
 //! Who may use what is here, by secrets, policies and lists.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::{fs::symlink, net::UnixListener},
+    path::Path,
+    process::{Command, Stdio},
+};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use crate::{
@@ -144,4 +150,107 @@ fn records_are_a_kubelets_wherever_they_are() {
     let known = &record["credentialMapping"][name]["kubernetesSecrets"][0];
     assert_eq!(known["name"], json!(secret), "{record}");
     assert_eq!(result(&machine, &image, &flags), (1, json!("failed")));
+}
+
+/// The file of the record of an image.
+fn record_of(root: &Path, image_id: &str) -> std::path::PathBuf {
+    let hash = digest(&SHA256, image_id.as_bytes());
+    let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    root.join("image_manager/pulled").join(format!("sha256-{hex}"))
+}
+
+#[test]
+fn a_lost_record_is_no_success() {
+    let (machine, _served, image, host) = private();
+    let secret = machine.login("secret.json", &host, "ada", PASSWORD);
+    let with_secret = ["--pull-secret", &secret];
+    let (_, before) = Machine::new().pull_json(&image, &with_secret);
+    let no_room_in = |machine: &Machine| {
+        assert_eq!(result(machine, &image, &["--pull-policy", "Never"]).0, 3, "it has records now");
+        let in_its_way = record_of(&machine.dest(), before["imageId"].as_str().unwrap());
+        fs::create_dir(&in_its_way).unwrap();
+        in_its_way
+    };
+    let in_its_way = no_room_in(&machine);
+
+    let said = machine.pull(&image, &[&with_secret[..], &["-q"]].concat());
+
+    assert_eq!(said.code, 4, "{}", said.stderr);
+    let told = format!(
+        "keyfob: Image \"{image}\" was pulled, but who may use it could not be recorded; nobody may use it before proving \
+         access again"
+    );
+    assert_eq!(said.stderr.lines().next(), Some(told.as_str()), "{}", said.stderr);
+    assert!(!said.stdout.contains("  for "), "{}", said.stdout);
+    assert!(said.stdout.contains(", and did not record who may use it\n"), "{}", said.stdout);
+    assert_eq!(machine.files("pulling"), 1, "its intent stays");
+    fs::remove_dir(&in_its_way).unwrap();
+    assert_eq!(result(&machine, &image, &[]), (1, json!("failed")), "nobody else may use it");
+    assert_eq!(result(&machine, &image, &with_secret), (0, json!("pulled")));
+    assert_eq!(result(&machine, &image, &with_secret), present());
+
+    let other = Machine::new();
+    no_room_in(&other);
+    let (code, said) = other.pull_json(&image, &with_secret);
+    assert_eq!((code, &said["result"]), (4, &json!("pulled")));
+    assert_eq!(said["error"]["reason"], json!("RecordNotWritten"));
+}
+
+/// Nothing is pulled beside a kubelet that runs, unless a flag says so.
+fn is_refused(root: &Path, sign: &str) {
+    let (machine, served, image, host) = private();
+    let secret = machine.login("secret.json", &host, "ada", PASSWORD);
+    let flags = ["--records-dir", root.to_str().unwrap(), "--pull-secret", &secret, "-q"];
+
+    let said = machine.pull(&image, &flags);
+
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{}", said.stderr);
+    let told = format!("keyfob: a kubelet runs on {} ({sign}", root.display());
+    assert!(said.stderr.starts_with(&told), "{}", said.stderr);
+    let order = "stop the kubelet, pull, import the image into its container runtime, then start the kubelet";
+    assert!(said.stderr.contains(order), "{}", said.stderr);
+    assert_eq!(served.registry.requests(), []);
+    assert!(!root.join("image_manager").exists());
+
+    let beside = [&flags[..], &["--beside-running-kubelet"]].concat();
+    assert_eq!(machine.pull(&image, &beside).code, 0);
+    assert!(root.join("image_manager/pulled").exists());
+}
+
+#[test]
+fn nothing_is_recorded_beside_a_kubelet_that_listens() {
+    for folder in ["pod-resources", "device-plugins"] {
+        let kubelet = tempfile::tempdir().unwrap();
+        fs::create_dir(kubelet.path().join(folder)).unwrap();
+        let socket = kubelet.path().join(folder).join("kubelet.sock");
+        let _listener = UnixListener::bind(&socket).unwrap();
+
+        is_refused(kubelet.path(), &format!("it listens on {}", socket.display()));
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a process that stands for a kubelet")]
+fn nothing_is_recorded_beside_a_kubelet_that_starts() {
+    let kubelet = tempfile::tempdir().unwrap();
+    let program = kubelet.path().join("kubelet");
+    symlink("/bin/sh", &program).unwrap();
+    let mut child = Command::new(&program)
+        .args(["-c", "echo; read line", "kubelet", "--root-dir"])
+        .arg(kubelet.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once it prints, it has its own name.
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+
+    is_refused(kubelet.path(), &format!("process {}, kubelet)", child.id()));
+
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let (machine, _served, image, host) = private();
+    let secret = machine.login("secret.json", &host, "ada", PASSWORD);
+    let flags = ["--records-dir", kubelet.path().to_str().unwrap(), "--pull-secret", &secret];
+    assert_eq!(machine.pull(&image, &flags).code, 0, "it has ended");
 }
