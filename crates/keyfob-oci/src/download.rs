@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use crate::{
     Blob, Client, Layout, Progress, PullError,
     client::Repository,
-    layout::{Kept, Partial},
+    layout::{Asker, Found, Kept, Partial, Proof},
 };
 
 /// How many pieces may wait to be written: each is what one read of a connection gave, some 400 KiB at most.
@@ -14,32 +14,74 @@ const PIECES: usize = 4;
 /// So many bytes are worth all attempts anew.
 const PROGRESS: u64 = 1 << 20;
 
-/// Brings blobs of one repository.
-#[derive(Clone, Copy, Debug)]
+/// Brings blobs of one repository, asked with one credential.
+#[derive(Clone, Debug)]
 pub(crate) struct Download<'a> {
     pub(crate) client: &'a Client,
     pub(crate) repository: &'a Repository,
+    pub(crate) asker: Asker,
     pub(crate) layout: &'a Layout,
     pub(crate) progress: &'a dyn Progress,
 }
 
 impl Download<'_> {
-    /// Brings a blob, unless it is here. What broke off is taken up again, also where an earlier process left it.
+    /// Brings a blob, unless it is here and the repository has it too. What broke off is taken up again, also where an
+    /// earlier process left it.
     pub(crate) async fn fetch(&self, blob: &Blob) -> Result<(), PullError> {
-        let Some(mut partial) = self.layout.partial(blob).await? else {
+        let (mut may_ask, mut is_brought) = (true, false);
+        while !self.is_here(blob, &mut may_ask).await? {
+            let partial = self.layout.partial(blob, self.asker.registry()).await?;
+            // Whoever held it may have completed the blob.
+            if self.is_here(blob, &mut may_ask).await? {
+                partial.discard();
+                break;
+            }
+            self.progress.started(blob, partial.length());
+            let proof = self.bring(blob, partial).await?;
+            self.layout.remember(&blob.digest, &self.asker, proof).await?;
+            is_brought = true;
+            if proof == Proof::Access {
+                break;
+            }
+        }
+        if is_brought {
+            self.progress.finished(blob);
+        } else {
             self.progress.skipped(blob);
-            return Ok(());
-        };
-        self.progress.started(blob, partial.length());
+        }
+        Ok(())
+    }
+
+    /// Whether a blob is here, whole, and this repository has it for this credential, as far as that can be found out
+    /// without a download. The repository is asked once.
+    async fn is_here(&self, blob: &Blob, may_ask: &mut bool) -> Result<bool, PullError> {
+        let Found::Intact(known) = self.layout.inspect(blob).await? else { return Ok(false) };
+        if blob.size == 0 || known.is_proved_by(&self.asker) {
+            return Ok(true);
+        }
+        if !known.was_sent_by(&self.asker) || !std::mem::take(may_ask) {
+            return Ok(false);
+        }
+        let sample = self.layout.sample(blob).await?;
+        let has_it = self.repository.has(blob, &sample).await.unwrap_or_else(|error| {
+            tracing::debug!(digest = %blob.digest, %error, "a blob that is here is not proved");
+            false
+        });
+        if has_it {
+            self.layout.remember(&blob.digest, &self.asker, Proof::Access).await?;
+        }
+        Ok(has_it)
+    }
+
+    /// Downloads a blob. What was there before came from the same registry, but perhaps for another credential.
+    async fn bring(&self, blob: &Blob, mut partial: Partial) -> Result<Proof, PullError> {
         let mut may_begin_anew = true;
         loop {
             partial = self.complete(blob, partial).await?;
             may_begin_anew &= partial.is_mixed();
+            let proof = if partial.is_inherited() { Proof::Registry } else { Proof::Access };
             match partial.keep().await? {
-                Kept::Here => {
-                    self.progress.finished(blob);
-                    return Ok(());
-                }
+                Kept::Here => return Ok(proof),
                 Kept::Wrong(emptied, found) if may_begin_anew => {
                     tracing::warn!(digest = %blob.digest, %found, "a blob in several pieces is wrong; it is fetched anew");
                     self.progress.restarted(blob);

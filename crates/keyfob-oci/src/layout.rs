@@ -4,7 +4,7 @@
 //! oci-layout      says that it is one
 //! index.json      the images, by name
 //! blobs/ALG/HEX   manifests, configurations and layers, each under its digest
-//! .keyfob/        ours: a lock, and what has come of blobs that are not complete
+//! .keyfob/        ours: a lock, what has come of blobs that are not complete, and who proved access to those that are
 //! ```
 //!
 //! Several processes may use one directory, and any of them may be killed at any moment:
@@ -24,6 +24,7 @@
 mod index;
 mod names;
 mod partial;
+mod proofs;
 mod stored;
 
 use std::{
@@ -41,6 +42,7 @@ pub use self::stored::StoredImage;
 pub(crate) use self::{
     index::{NAME, PULLED},
     partial::{Kept, Partial},
+    proofs::{Asker, Found, Proof, Sample},
     stored::{DEEPEST_INDEX, local_images},
 };
 use crate::{Blob, Descriptor, Digest, Platform};
@@ -137,21 +139,26 @@ impl Layout {
         self.root.join("blobs").join(digest.algorithm()).join(digest.hex())
     }
 
-    /// Whether a content is here. Its size tells: what has the name is complete.
+    /// Whether a content is here, in its full size.
     pub(crate) fn has(&self, digest: &Digest, size: u64) -> bool {
         let found = fs::metadata(self.blob_path(digest));
         found.is_ok_and(|found| found.is_file() && found.len() == size)
     }
 
-    /// What has come of a blob so far, held so that nobody else writes it; nothing if it is here, whole.
-    pub(crate) async fn partial(&self, blob: &Blob) -> Result<Option<Partial>, LayoutError> {
-        Partial::hold(self, blob).await
+    /// What a registry has sent of a blob so far, held so that nobody else writes it.
+    pub(crate) async fn partial(
+        &self,
+        blob: &Blob,
+        registry: &str,
+    ) -> Result<Partial, LayoutError> {
+        Partial::hold(self, blob, registry).await
     }
 
     /// Adds a manifest under the name that its descriptor has, in the place of what had that name.
     pub(crate) fn add(&self, manifest: &[u8], descriptor: &Descriptor) -> Result<(), LayoutError> {
         let _lock = self.lock()?;
-        if !self.has(&descriptor.digest, descriptor.size) {
+        // One that is here may be corrupt.
+        if self.read(descriptor).is_none() {
             let path = self.blob_path(&descriptor.digest);
             make_parent(&path)?;
             self.replace(&path, manifest)?;

@@ -81,13 +81,17 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Configuration and layers, each content once, without those that are elsewhere.
+    /// Configuration and layers, each content once, without layers that are elsewhere.
     pub(crate) fn contents(&self) -> Vec<&Descriptor> {
-        let mut contents: Vec<&Descriptor> = Vec::new();
         let mut seen = HashSet::new();
-        let here = std::iter::once(&self.config).chain(&self.layers);
-        contents.extend(here.filter(|each| !each.is_elsewhere() && seen.insert(&each.digest)));
-        contents
+        let layers = self.layers.iter().filter(|layer| !layer.is_elsewhere());
+        let contents = std::iter::once(&self.config).chain(layers);
+        contents.filter(|each| seen.insert(&each.digest)).collect()
+    }
+
+    /// The layers that are elsewhere.
+    pub(crate) fn elsewhere(&self) -> impl Iterator<Item = &Descriptor> {
+        self.layers.iter().filter(|layer| layer.is_elsewhere())
     }
 
     /// How many bytes these have.
@@ -329,5 +333,9 @@ mod tests {
         assert_eq!(manifest.contents(), [&config, &layer, &with_address]);
         manifest.layers = vec![here_after_all.clone()];
         assert_eq!(manifest.contents(), [&config, &here_after_all]);
+        // Without its configuration an image would have the id of any other.
+        manifest.config.media_type.clone_from(&here_after_all.media_type);
+        manifest.config.urls = with_address.urls;
+        assert_eq!(manifest.contents(), [&manifest.config, &here_after_all]);
     }
 }

@@ -12,7 +12,8 @@ use keyfob_host::Login;
 
 use self::resolve::Resolved;
 use crate::{
-    Blob, BlobKind, Client, Layout, Platform, Progress, PullError, Silent, StoredImage,
+    Blob, BlobKind, Client, Descriptor, Layout, Platform, Progress, PullError, Silent, StoredImage,
+    client::Repository,
     download::Download,
     layout::{NAME, PULLED},
     manifest::Manifest,
@@ -63,8 +64,8 @@ impl Puller {
 
     /// Pulls an image from where it is, or from a mirror, as someone or as nobody, and keeps it under its name.
     ///
-    /// The registry is always asked for the manifest: that is the proof that whoever asks may have the image. A digest
-    /// in the name decides what is pulled, wherever it comes from.
+    /// The registry is always asked for the manifest, and every blob must be one that it has for this login, also if the
+    /// blob is in the layout already. A digest in the name decides what is pulled, wherever it comes from.
     pub async fn pull_image(
         &self,
         name: &ImageRef,
@@ -74,9 +75,8 @@ impl Puller {
         let repository = self.client.repository(from, login)?;
         let reference = name.digest().or(from.digest()).or(from.tag()).unwrap_or("latest");
         let mut resolved = self.resolve(&repository, from, reference).await?;
-        let (layout, progress) = (&self.layout, &*self.progress);
-        let download = Download { client: &self.client, repository: &repository, layout, progress };
-        let blobs = blobs(&resolved.manifest);
+        let download = self.download(&repository).await?;
+        let blobs = self.blobs(&resolved.manifest);
         self.progress.resolved(&resolved.descriptor.digest, &blobs);
         let mut platform = resolved.descriptor.platform.clone();
         let mut to_come = blobs.as_slice();
@@ -86,7 +86,29 @@ impl Puller {
             to_come = layers;
         }
         self.fetch(&download, to_come).await?;
-        self.keep(name, platform, resolved).await
+        let image = self.keep(name, platform, resolved).await?;
+        self.layout.forget_missing().await?;
+        Ok(image)
+    }
+
+    /// What brings the blobs of a repository.
+    async fn download<'a>(&'a self, repository: &'a Repository) -> Result<Download<'a>, PullError> {
+        let (client, layout, progress) = (&self.client, &self.layout, &*self.progress);
+        let (registry, address) = (repository.registry(), repository.address());
+        let asker = layout.asker(registry, address, repository.login().cloned()).await?;
+        Ok(Download { client, repository, asker, layout, progress })
+    }
+
+    /// What to fetch, the configuration first. A layer that is said to be elsewhere counts if it is here: only whoever
+    /// has access to it may use it.
+    fn blobs(&self, manifest: &Manifest) -> Vec<Blob> {
+        let is_here = |each: &&Descriptor| self.layout.blob_path(&each.digest).exists();
+        let contents = manifest.contents().into_iter();
+        let contents = contents.chain(manifest.elsewhere().filter(is_here)).enumerate();
+        let kind = |at| if at == 0 { BlobKind::Config } else { BlobKind::Layer };
+        contents
+            .map(|(at, each)| Blob { digest: each.digest.clone(), size: each.size, kind: kind(at) })
+            .collect()
     }
 
     /// Fetches some blobs at a time. Of a list without end only those take up memory.
@@ -150,15 +172,6 @@ impl Puller {
         tracing::debug!(%name, id = %image.id, "pulled an image");
         Ok(image)
     }
-}
-
-/// What to fetch, the configuration first.
-fn blobs(manifest: &Manifest) -> Vec<Blob> {
-    let kind = |at| if at == 0 { BlobKind::Config } else { BlobKind::Layer };
-    let contents = manifest.contents().into_iter().enumerate();
-    contents
-        .map(|(at, each)| Blob { digest: each.digest.clone(), size: each.size, kind: kind(at) })
-        .collect()
 }
 
 impl PullerBuilder {

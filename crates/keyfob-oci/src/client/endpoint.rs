@@ -37,6 +37,11 @@ impl Endpoint {
         self.base.to_string()
     }
 
+    /// Scheme, host and port of its registry.
+    pub(crate) fn registry(&self) -> String {
+        self.base.origin().ascii_serialization()
+    }
+
     /// What a token must allow.
     pub(crate) fn scope(&self) -> String {
         format!("repository:{}:pull", self.path)
@@ -85,6 +90,7 @@ mod tests {
         let digest = Digest::sha256(b"");
         let blob = endpoint("r.io/a").unwrap().blob(&digest);
         assert_eq!(blob.as_str(), format!("https://r.io/v2/a/blobs/{digest}"));
+        assert_eq!(endpoint("r.io/a").unwrap().registry(), "https://r.io");
         assert_eq!(endpoint("nginx").unwrap().scope(), "repository:library/nginx:pull");
     }
 

@@ -1,6 +1,6 @@
 //! One repository of a registry, asked as one user or as nobody.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use keyfob_api::ImageRef;
@@ -13,7 +13,7 @@ use super::{
     endpoint::Endpoint,
     grant::{Key, Slot},
 };
-use crate::{Blob, Digest, PullError, manifest::ACCEPTED};
+use crate::{Blob, Digest, PullError, layout::Sample, manifest::ACCEPTED};
 
 /// A manifest is a list of names: this has room for ten thousands of them.
 const LARGEST_MANIFEST: u64 = 4 << 20;
@@ -55,19 +55,66 @@ impl Repository {
         Ok(Self { client, endpoint, login, slot })
     }
 
+    /// Scheme, host and port of the registry.
+    pub(crate) fn registry(&self) -> String {
+        self.endpoint.registry()
+    }
+
+    /// Its whole address, which no other repository has.
+    pub(crate) fn address(&self) -> String {
+        self.endpoint.name()
+    }
+
+    /// As whom it is asked.
+    pub(crate) fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
     /// The manifest of a tag, or of a digest that its content must have. It is asked for again if that may help.
     pub(crate) async fn manifest(&self, reference: &str) -> Result<Fetched, PullError> {
+        self.patiently(|| self.manifest_once(reference)).await
+    }
+
+    /// Whether it has a blob of which this is a part. It is asked again if that may help.
+    pub(crate) async fn has(&self, blob: &Blob, sample: &Sample) -> Result<bool, PullError> {
+        self.patiently(|| self.has_sample(blob, sample)).await
+    }
+
+    /// Asks until there is an answer, or no hope of one.
+    async fn patiently<T, F: Future<Output = Result<T, PullError>>>(
+        &self,
+        once: impl Fn() -> F,
+    ) -> Result<T, PullError> {
         let mut attempt = 1;
         loop {
-            let error = match self.manifest_once(reference).await {
-                Ok(fetched) => return Ok(fetched),
+            let error = match once().await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => error.after(attempt),
             };
             let Some(pause) = self.client.pause(&error, attempt) else { return Err(error) };
-            tracing::debug!(%error, ?pause, "manifest is asked for again");
+            tracing::debug!(%error, ?pause, "registry is asked again");
             tokio::time::sleep(pause).await;
             attempt += 1;
         }
+    }
+
+    async fn has_sample(&self, blob: &Blob, sample: &Sample) -> Result<bool, PullError> {
+        let length = sample.bytes.len() as u64;
+        let last = sample.first + length.saturating_sub(1);
+        let mut headers = HeaderMap::new();
+        let range = HeaderValue::from_str(&format!("bytes={}-{last}", sample.first));
+        headers.extend(range.map(|range| (header::RANGE, range)));
+        let mut answer = self.get(self.endpoint.blob(&blob.digest), &headers).await?;
+        let is_the_part = match answer.status() {
+            // A server without ranges sends everything, which may be what was asked for.
+            StatusCode::OK => length == blob.size,
+            StatusCode::PARTIAL_CONTENT => {
+                let (first, size) = content_range(&answer)?;
+                first == sample.first && size.is_none_or(|size| size == blob.size)
+            }
+            _ => false,
+        };
+        Ok(is_the_part && *answer.body(length).await?.expose() == sample.bytes)
     }
 
     async fn manifest_once(&self, reference: &str) -> Result<Fetched, PullError> {

@@ -1,7 +1,8 @@
 //! What has come of a blob so far.
 //!
-//! It is a file with the blob's digest for a name, held under a lock for as long as somebody writes it: the lock ends with
-//! the process, and the next one goes on where it was.
+//! It is a file with the blob's digest and its registry for a name, held under a lock for as long as somebody writes it: the
+//! lock ends with the process, and the next one goes on where it was. Each registry has its own, so that none can complete,
+//! spoil or hold up what another sends.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -29,16 +30,7 @@ pub(crate) struct Partial {
     hasher: Hasher,
     length: u64,
     is_mixed: bool,
-}
-
-/// What comes of trying to hold a blob.
-enum Held {
-    /// It is here, whole.
-    Here,
-    /// It is ours to write.
-    Ours(Partial),
-    /// Another process, or another pull of this one, writes it.
-    Theirs,
+    is_inherited: bool,
 }
 
 /// What comes of trying to keep a blob.
@@ -50,37 +42,38 @@ pub(crate) enum Kept {
 }
 
 impl Partial {
-    /// Holds a blob, as soon as nobody else does; nothing if it is here, whole.
-    pub(super) async fn hold(layout: &Layout, blob: &Blob) -> Result<Option<Self>, LayoutError> {
+    /// Holds what a registry sends of a blob, as soon as nobody else does.
+    pub(super) async fn hold(
+        layout: &Layout,
+        blob: &Blob,
+        registry: &str,
+    ) -> Result<Self, LayoutError> {
+        let registry = Digest::sha256(registry.as_bytes());
+        let registry = registry.hex().get(..16).unwrap_or_default();
+        let name = format!("{}-{}-{registry}", blob.digest.algorithm(), blob.digest.hex());
         loop {
-            let (its_layout, its_blob) = (layout.clone(), blob.clone());
-            let try_hold = move || Self::try_hold(its_layout, &its_blob);
+            let (its_layout, its_blob, its_name) = (layout.clone(), blob.clone(), name.clone());
+            let try_hold = move || Self::try_hold(its_layout, &its_blob, &its_name);
             match layout.off_thread(try_hold).await?? {
-                Held::Here => return Ok(None),
-                Held::Ours(partial) => return Ok(Some(partial)),
-                Held::Theirs => tokio::time::sleep(LOOK_AGAIN).await,
+                Some(partial) => return Ok(partial),
+                None => tokio::time::sleep(LOOK_AGAIN).await,
             }
         }
     }
 
-    fn try_hold(layout: Layout, blob: &Blob) -> Result<Held, LayoutError> {
-        if layout.has(&blob.digest, blob.size) {
-            return Ok(Held::Here);
-        }
+    /// Nothing, if another process or another pull of this one writes it.
+    fn try_hold(layout: Layout, blob: &Blob, name: &str) -> Result<Option<Self>, LayoutError> {
         let digest = blob.digest.clone();
-        let path = layout.ours(&format!("{}-{}", digest.algorithm(), digest.hex()))?;
+        let path = layout.ours(name)?;
         let Some(file) = locked(&path).map_err(LayoutError::io("lock", &path))? else {
-            return Ok(Held::Theirs);
+            return Ok(None);
         };
-        if layout.has(&blob.digest, blob.size) {
-            // Whoever held it was done between the two looks, and this is a new file.
-            fs::remove_file(&path).map_err(LayoutError::io("remove", &path))?;
-            return Ok(Held::Here);
-        }
         let hasher = digest.hasher();
-        let mut partial = Self { layout, digest, path, file, hasher, length: 0, is_mixed: false };
+        let (length, is_mixed, is_inherited) = (0, false, false);
+        let mut partial =
+            Self { layout, digest, path, file, hasher, length, is_mixed, is_inherited };
         partial.take_stock(blob.size).map_err(LayoutError::io("read", &partial.path))?;
-        Ok(Held::Ours(partial))
+        Ok(Some(partial))
     }
 
     /// Hashes what is there, to go on behind it.
@@ -95,7 +88,7 @@ impl Partial {
                 return Ok(());
             }
             self.add(buffer.get(..count).unwrap_or_default());
-            self.is_mixed = true;
+            (self.is_mixed, self.is_inherited) = (true, true);
         }
     }
 
@@ -107,6 +100,11 @@ impl Partial {
     /// Whether it is made up of several answers, of which one may have been about something else.
     pub(crate) fn is_mixed(&self) -> bool {
         self.is_mixed
+    }
+
+    /// Whether some of it was here when it was taken hold of.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.is_inherited
     }
 
     /// Writes all pieces that come, on a thread for that: hashing takes its time.
@@ -160,7 +158,8 @@ impl Partial {
     fn start_over(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
-        (self.hasher, self.length, self.is_mixed) = (self.digest.hasher(), 0, false);
+        (self.hasher, self.length) = (self.digest.hasher(), 0);
+        (self.is_mixed, self.is_inherited) = (false, false);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Layers that come whole, in pieces, twice, wrong or not at all.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, time::Duration};
 
 use keyfob_host::PullFailureKind;
 use keyfob_oci::{Digest, PullError};
@@ -27,12 +27,6 @@ fn twisted(
     })
 }
 
-/// Where a node keeps what has come of a content.
-fn partial(node: &Node, content: &[u8]) -> PathBuf {
-    let digest = Digest::sha256(content);
-    node.layout().path().join(".keyfob").join(format!("sha256-{}", digest.hex()))
-}
-
 #[tokio::test]
 async fn a_layer_that_breaks_off_goes_on_where_it_was() {
     let registry = twisted(|number, _, honest| match number {
@@ -48,7 +42,7 @@ async fn a_layer_that_breaks_off_goes_on_where_it_was() {
     assert!(node.has(&layer()));
     assert_eq!(registry.ranges(&layer()), ["-", "bytes=100000-", "bytes=100000-", "bytes=250000-"]);
     assert_eq!(node.seen.of(SIZE), ["started at 0", "retried", "retried", "retried", "finished"]);
-    assert!(!partial(&node, &layer()).exists());
+    assert!(!registry.partial(node.layout(), &layer()).exists());
 }
 
 #[tokio::test]
@@ -98,7 +92,7 @@ async fn the_next_pull_goes_on_where_one_that_failed_was() {
 
     let error = node.pull(&registry.image(), None).await.unwrap_err();
     assert!(matches!(error, PullError::Unavailable { attempts: 5, .. }), "{error:?}");
-    assert_eq!(fs::read(partial(&node, &layer())).unwrap(), layer()[..200_000]);
+    assert_eq!(fs::read(registry.partial(node.layout(), &layer())).unwrap(), layer()[..200_000]);
 
     node.pull(&registry.image(), None).await.unwrap();
     assert!(node.has(&layer()));
@@ -111,7 +105,7 @@ async fn what_was_left_and_is_wrong_is_thrown_away_once() {
     for left in [vec![0; 1000], vec![0; SIZE], vec![0; SIZE + 1]] {
         let registry = twisted(|_, _, honest| honest);
         let node = Node::new();
-        fs::write(partial(&node, &layer()), &left).unwrap();
+        fs::write(registry.partial(node.layout(), &layer()), &left).unwrap();
 
         node.pull(&registry.image(), None).await.unwrap();
 
@@ -125,7 +119,7 @@ async fn what_was_left_and_is_wrong_is_thrown_away_once() {
         Some(_) => honest,
     });
     let node = Node::new();
-    fs::write(partial(&node, &layer()), [0; 1000]).unwrap();
+    fs::write(registry.partial(node.layout(), &layer()), [0; 1000]).unwrap();
     let error = node.pull(&registry.image(), None).await.unwrap_err();
     assert!(matches!(error, PullError::WrongDigest { .. }), "{error}");
     assert_eq!(registry.ranges(&layer()), ["bytes=1000-", "-"]);
@@ -143,7 +137,7 @@ async fn a_content_that_is_not_what_its_name_says_is_not_kept() {
     assert!(error.to_string().ends_with(&expected), "{error}");
     assert_eq!(registry.ranges(&layer()), ["-"]);
     assert!(!node.layout().blob_path(&wanted).exists());
-    assert!(!partial(&node, &layer()).exists());
+    assert!(!registry.partial(node.layout(), &layer()).exists());
     assert_eq!(node.layout().images().unwrap(), []);
 }
 
@@ -174,7 +168,8 @@ async fn no_more_bytes_are_taken_than_a_content_has() {
         assert!(error.to_string().ends_with(expected), "{error}");
         assert_eq!(error.kind(), PullFailureKind::Other);
         assert_eq!(registry.ranges(&layer()), ["-"]);
-        let kept = fs::metadata(partial(&node, &layer())).map_or(0, |kept| kept.len());
+        let kept =
+            fs::metadata(registry.partial(node.layout(), &layer())).map_or(0, |kept| kept.len());
         assert!(kept <= SIZE as u64, "{kept}");
     }
 }
@@ -301,7 +296,9 @@ async fn a_pull_that_is_given_up_leaves_what_it_has_to_the_next() {
     });
     let (node, image) = (Node::new(), registry.image());
     let some_is_there = async {
-        while fs::metadata(partial(&node, &layer())).map_or(0, |it| it.len()) < 100_000 {
+        while fs::metadata(registry.partial(node.layout(), &layer())).map_or(0, |it| it.len())
+            < 100_000
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

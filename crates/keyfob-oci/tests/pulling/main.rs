@@ -2,6 +2,7 @@
 
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test fails where it stands")]
 
+mod access;
 mod authentication;
 mod blobs;
 mod documents;

@@ -26,7 +26,7 @@ async fn the_next_process_goes_on_where_one_that_was_killed_was() {
     });
     let directory = tempfile::tempdir().unwrap();
     let layout = Layout::create(directory.path()).unwrap();
-    let partial = directory.path().join(format!(".keyfob/sha256-{}", Digest::sha256(&large).hex()));
+    let partial = registry.partial(&layout, &large);
     let (runner, pull) = pulling(&registry, &directory);
 
     let whole_part_is_there = async {

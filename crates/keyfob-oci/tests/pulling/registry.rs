@@ -1,8 +1,8 @@
 //! A registry whose contents are written down, and which may be told to misbehave.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use keyfob_oci::Digest;
+use keyfob_oci::{Digest, Layout};
 use keyfob_testkit::{Internet, Request, Response};
 use serde_json::{Value, json};
 
@@ -93,17 +93,18 @@ impl Contents {
                 r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"unknown to this registry"}]}"#;
             return Response::json(said).with_status(404);
         };
-        let from = request
-            .header("range")
-            .and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
-        match from.map(|from| from.parse::<usize>().unwrap()) {
-            None => Response::text(content.clone()).header("Content-Type", media_type),
-            Some(from) if from >= content.len() => Response::status(416),
-            Some(from) => Response::text(&content[from..]).with_status(206).header(
-                "Content-Range",
-                &format!("bytes {from}-{}/{}", content.len() - 1, content.len()),
-            ),
+        let Some(range) = request.header("range").and_then(|range| range.strip_prefix("bytes="))
+        else {
+            return Response::text(content.clone()).header("Content-Type", media_type);
+        };
+        let (first, last) = range.split_once('-').unwrap();
+        let (first, end) = (first.parse::<usize>().unwrap(), content.len());
+        let last = if last.is_empty() { end } else { last.parse::<usize>().unwrap() + 1 }.min(end);
+        if first >= end {
+            return Response::status(416);
         }
+        let told = format!("bytes {first}-{}/{end}", last - 1);
+        Response::text(&content[first..last]).with_status(206).header("Content-Range", &told)
     }
 }
 
@@ -132,14 +133,34 @@ impl Registry {
         format!("{}/team/app:v1", self.internet.address())
     }
 
+    /// `127.0.0.1:PORT/REPOSITORY:v1`.
+    pub(crate) fn image_of(&self, repository: &str) -> String {
+        format!("{}/{repository}:v1", self.internet.address())
+    }
+
     /// How often something was asked for.
     pub(crate) fn asked_for(&self, part: &str) -> usize {
         self.internet.requests().iter().filter(|request| request.target.contains(part)).count()
     }
 
-    /// The ranges that were asked for of a content, `-` for all of it.
+    /// Where a layout keeps what has come of a content from here.
+    pub(crate) fn partial(&self, layout: &Layout, content: &[u8]) -> PathBuf {
+        let (blob, from) =
+            (Digest::sha256(content), Digest::sha256(self.internet.url().as_bytes()));
+        let name = format!("sha256-{}-{}", blob.hex(), &from.hex()[..16]);
+        layout.path().join(".keyfob").join(name)
+    }
+
+    /// From where on a content was downloaded, `-` for all of it.
     pub(crate) fn ranges(&self, content: &[u8]) -> Vec<String> {
-        let path = format!("/v2/team/app/blobs/{}", Digest::sha256(content));
+        let mut ranges = self.ranges_of("team/app", content);
+        ranges.retain(|range| range.ends_with('-'));
+        ranges
+    }
+
+    /// The ranges that a repository was asked for, samples too.
+    pub(crate) fn ranges_of(&self, repository: &str, content: &[u8]) -> Vec<String> {
+        let path = format!("/v2/{repository}/blobs/{}", Digest::sha256(content));
         let requests = self.internet.requests();
         let of_content = requests.iter().filter(|request| request.path() == path);
         of_content.map(|request| request.header("range").unwrap_or("-").to_owned()).collect()
