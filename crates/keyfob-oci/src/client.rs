@@ -3,7 +3,7 @@
 //! - https always, but for this machine and hosts that were named.
 //! - A login is shown to the registry, or to the token server that the registry names, and to nobody else: not to the
 //!   storage that a redirect leads to, and not over plain http.
-//! - Bodies are bounded, connections and silences have limits; how long a layer takes has none.
+//! - Bodies are bounded; connections and silences have limits. How long an answer may take grows with what has come of it.
 //!
 //! Upstream: the distribution specification (OCI, 1.1) and the token specification of the distribution project.
 
@@ -12,12 +12,13 @@ mod challenge;
 mod endpoint;
 mod exchange;
 mod grant;
+mod pace;
 mod plain_http;
 mod repository;
 mod said;
 mod token;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
 use keyfob_api::ImageRef;
 use keyfob_exec::{Clock, Environment, SystemClock};
@@ -25,7 +26,7 @@ use keyfob_host::Login;
 use keyfob_http::{Clients, ClientsBuilder, Patience};
 
 pub(crate) use self::repository::{Fetched, Repository};
-use self::{grant::Grants, plain_http::PlainHttp};
+use self::{grant::Grants, pace::Pace, plain_http::PlainHttp};
 use crate::PullError;
 
 /// Asks registries. Clones share connections and tokens.
@@ -45,6 +46,7 @@ struct Inner {
     clients: Clients,
     plain_http: PlainHttp,
     patience: Patience,
+    pace: Pace,
     clock: Arc<dyn Clock>,
     grants: Grants,
 }
@@ -56,6 +58,7 @@ pub struct ClientBuilder {
     clients: ClientsBuilder,
     insecure: Vec<String>,
     patience: Patience,
+    pace: Pace,
     clock: Arc<dyn Clock>,
 }
 
@@ -66,9 +69,15 @@ impl Client {
             .proxies(environment)
             .user_agent(concat!("keyfob/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(15))
-            .stall_timeout(Duration::from_secs(30));
-        let (patience, clock) = (Patience::default(), Arc::new(SystemClock));
-        ClientBuilder { clients, insecure: Vec::new(), patience, clock }
+            .stall_timeout(Pace::default().grace);
+        let (patience, pace) = (Patience::default(), Pace::default());
+        ClientBuilder {
+            clients,
+            insecure: Vec::new(),
+            patience,
+            pace,
+            clock: Arc::new(SystemClock),
+        }
     }
 
     /// The repository of an image, asked as someone or as nobody.
@@ -114,9 +123,16 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a server may be silent; 30 seconds unless told.
+    /// How long a server may be silent, or slower than [`slowest`](Self::slowest); 30 seconds unless told.
     pub fn stall_timeout(mut self, limit: Duration) -> Self {
         self.clients = self.clients.stall_timeout(limit);
+        self.pace.grace = limit;
+        self
+    }
+
+    /// How many bytes a server must send in a second, on average over an answer; 1000 unless told.
+    pub fn slowest(mut self, bytes: NonZeroU32) -> Self {
+        self.pace.slowest = bytes;
         self
     }
 
@@ -134,8 +150,9 @@ impl ClientBuilder {
 
     /// The client. Nothing is loaded before something is asked.
     pub fn build(self) -> Client {
-        let Self { clients, insecure, patience, clock } = self;
+        let Self { clients, insecure, patience, pace, clock } = self;
         let (clients, plain_http) = (clients.build(), PlainHttp::new(insecure));
-        Client(Arc::new(Inner { clients, plain_http, patience, clock, grants: Grants::default() }))
+        let grants = Grants::default();
+        Client(Arc::new(Inner { clients, plain_http, patience, pace, clock, grants }))
     }
 }

@@ -77,6 +77,8 @@ pub struct Response {
     /// How much of the body is sent.
     sent: usize,
     has_length: bool,
+    /// What passes before each byte of the body.
+    pause: Duration,
 }
 
 impl Response {
@@ -89,6 +91,7 @@ impl Response {
             hangs: false,
             sent: usize::MAX,
             has_length: true,
+            pause: Duration::ZERO,
         }
     }
 
@@ -117,6 +120,12 @@ impl Response {
     #[must_use]
     pub fn silent_after(self, bytes: usize) -> Self {
         Self { sent: bytes, hangs: true, ..self }
+    }
+
+    /// Sends its body byte by byte, with a pause before each.
+    #[must_use]
+    pub fn slowly(self, pause: Duration) -> Self {
+        Self { pause, ..self }
     }
 
     /// Without saying how long its body is.
@@ -246,8 +255,7 @@ impl Wires {
     fn answer(&self, request: Request, connection: &mut impl Write) -> io::Result<()> {
         let response = (self.handler)(&request);
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(request);
-        connection.write_all(&response.encoded())?;
-        connection.flush()?;
+        response.send(connection)?;
         if !response.hangs {
             return Ok(());
         }
@@ -258,19 +266,33 @@ impl Wires {
 }
 
 impl Response {
-    /// In one piece: what is sent in several waits for the other side in between.
-    fn encoded(&self) -> Vec<u8> {
+    /// In one piece, unless it is slow: what is sent in several waits for the other side in between.
+    fn send(&self, connection: &mut impl Write) -> io::Result<()> {
         if self.hangs && self.sent == 0 {
-            return Vec::new();
+            return Ok(());
         }
+        let (head, body) = self.encoded();
+        if self.pause.is_zero() {
+            connection.write_all(&[head.as_bytes(), body].concat())?;
+            return connection.flush();
+        }
+        connection.write_all(head.as_bytes())?;
+        for byte in body {
+            connection.flush()?;
+            thread::park_timeout(self.pause);
+            connection.write_all(&[*byte])?;
+        }
+        connection.flush()
+    }
+
+    fn encoded(&self) -> (String, &[u8]) {
         let mut head = format!("HTTP/1.1 {} Answer\r\nConnection: close\r\n", self.status);
         let length =
             self.has_length.then(|| ("Content-Length".to_owned(), self.body.len().to_string()));
         for (name, value) in self.headers.iter().chain(&length) {
             head = format!("{head}{name}: {value}\r\n");
         }
-        let sent = self.body.get(..self.sent).unwrap_or(&self.body);
-        [head.as_bytes(), b"\r\n", sent].concat()
+        (format!("{head}\r\n"), self.body.get(..self.sent).unwrap_or(&self.body))
     }
 }
 

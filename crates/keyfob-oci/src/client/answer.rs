@@ -4,8 +4,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use keyfob_api::Secret;
 use keyfob_exec::Redactor;
 use keyfob_http::{ConnectionError, retry_after};
+use tokio::time::{Instant, timeout_at};
 
-use super::said::said;
+use super::{pace::Pace, said::said};
 use crate::PullError;
 
 /// What a failure may say at most.
@@ -17,12 +18,20 @@ pub(crate) struct Answer {
     what: String,
     response: reqwest::Response,
     is_elsewhere: bool,
+    pace: Pace,
+    began: Instant,
+    received: u64,
 }
 
 impl Answer {
     /// `what` was asked. `is_elsewhere`: a redirect led to another server than the one that knows our credentials.
-    pub(crate) fn new(what: String, response: reqwest::Response, is_elsewhere: bool) -> Self {
-        Self { what, response, is_elsewhere }
+    pub(super) fn new(
+        what: String,
+        response: reqwest::Response,
+        is_elsewhere: bool,
+        pace: Pace,
+    ) -> Self {
+        Self { what, response, is_elsewhere, pace, began: Instant::now(), received: 0 }
     }
 
     pub(crate) fn what(&self) -> &str {
@@ -51,12 +60,20 @@ impl Answer {
         self.status() == StatusCode::UNAUTHORIZED && !self.is_elsewhere
     }
 
-    /// The next piece of the body.
+    /// The next piece of the body. A server that has not sent enough by then is not waited for.
     pub(crate) async fn piece(
         &mut self,
     ) -> Result<Option<impl AsRef<[u8]> + Send + 'static + use<>>, PullError> {
-        let piece = self.response.chunk().await.map_err(ConnectionError::of);
-        piece.map_err(|error| PullError::unanswered(self.what.clone(), error))
+        let deadline = self.pace.deadline(self.began, self.received);
+        let piece = timeout_at(deadline, self.response.chunk()).await.map_err(|_| {
+            let reason = format!("sends less than {} bytes a second", self.pace.slowest);
+            PullError::unavailable(self.what.clone(), reason)
+        })?;
+        let piece = piece.map_err(|error| {
+            PullError::unanswered(self.what.clone(), ConnectionError::of(error))
+        })?;
+        self.received += piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        Ok(piece)
     }
 
     /// The whole body, if it is no larger than this.

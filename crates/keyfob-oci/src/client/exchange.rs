@@ -82,7 +82,7 @@ impl Repository {
         for _ in 0..=MOST_REDIRECTS {
             let (what, response) = self.send(&url, headers, shown.as_ref()).await?;
             let Some(next) = redirection(&url, &what, &response).transpose()? else {
-                return Ok(Answer::new(what, response, is_elsewhere));
+                return Ok(Answer::new(what, response, is_elsewhere, self.client.0.pace));
             };
             self.client.0.plain_http.check(&next, "the registry leads on to this")?;
             if next.origin() != url.origin() {

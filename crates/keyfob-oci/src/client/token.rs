@@ -67,7 +67,7 @@ impl Repository {
         };
         let response =
             request.send().await.map_err(|error| unanswered(ConnectionError::of(error)))?;
-        Ok(Answer::new(what, response, false))
+        Ok(Answer::new(what, response, false, self.client.0.pace))
     }
 
     fn token_address(&self, realm: &Url, bearer: &Bearer) -> Url {

@@ -10,6 +10,7 @@ mod processes;
 mod redirects;
 mod registry;
 mod service;
+mod slow;
 
 use std::{
     sync::{Arc, Mutex},
