@@ -1,6 +1,9 @@
 //! From a request to its answer.
 
-use axum::body::Body;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{
     HeaderName, HeaderValue, Method, Request, Response, StatusCode,
     header::{CONTENT_TYPE, RETRY_AFTER},
@@ -68,7 +71,10 @@ impl Server {
         response.headers_mut().insert("docker-distribution-api-version", version);
         seen.status = Some(response.status().as_u16());
         self.journal.add(seen);
-        response
+        match asked.struck.pause() {
+            Some(pause) => response.map(|body| byte_by_byte(body, pause)),
+            None => response,
+        }
     }
 
     async fn routed(
@@ -151,6 +157,18 @@ impl Server {
             _ => Err(Refusal::method("GET, HEAD")),
         }
     }
+}
+
+/// With a pause before each.
+fn byte_by_byte(body: Body, pause: Duration) -> Body {
+    let bytes = |piece: Bytes| (0..piece.len()).map(move |at| Ok(piece.slice(at..=at)));
+    let bytes = body.into_data_stream().map_ok(move |piece| stream::iter(bytes(piece)));
+    Body::from_stream(bytes.try_flatten().then(
+        move |byte: Result<Bytes, axum::Error>| async move {
+            tokio::time::sleep(pause).await;
+            byte
+        },
+    ))
 }
 
 fn broken(status: StatusCode, retry_after: Option<u32>) -> Refusal {

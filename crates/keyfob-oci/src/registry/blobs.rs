@@ -38,7 +38,9 @@ impl Server {
         let (status, first, length) = match wanted(asked, size) {
             Part::Whole => (StatusCode::OK, 0, size),
             Part::Between(first, last) => {
-                headers.push((CONTENT_RANGE, format!("bytes {first}-{last}/{size}")));
+                let (told, its_size) =
+                    if asked.struck.range_is_wrong() { (0, size + 1) } else { (first, size) };
+                headers.push((CONTENT_RANGE, format!("bytes {told}-{last}/{its_size}")));
                 (StatusCode::PARTIAL_CONTENT, first, last - first + 1)
             }
             Part::Outside => return Err(outside(size)),
@@ -57,6 +59,7 @@ impl Server {
     fn marred(&self, reading: Reading, asked: &Asked<'_>) -> Reading {
         let reading =
             if asked.struck.blob_is_wrong() { with_a_wrong_byte(reading) } else { reading };
+        let reading = if asked.struck.blob_is_zero() { with_zeros(reading) } else { reading };
         let Some((bytes, ending)) = asked.struck.blob_ends() else { return reading };
         let (scissors, mut stopping) = (asked.scissors.clone(), self.stopping.clone());
         let end = async move {
@@ -104,6 +107,11 @@ fn with_a_wrong_byte(reading: Reading) -> Reading {
         (_, piece) => piece,
     };
     reading.enumerate().map(wrong).boxed()
+}
+
+fn with_zeros(reading: Reading) -> Reading {
+    let zeros = |piece: io::Result<Bytes>| piece.map(|piece| vec![0; piece.len()].into());
+    reading.map(zeros).boxed()
 }
 
 fn up_to(reading: Reading, bytes: u64) -> Reading {

@@ -1,6 +1,9 @@
 //! What goes wrong, on command.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use http::{Method, Request, StatusCode, header::RANGE};
 
@@ -12,7 +15,8 @@ use http::{Method, Request, StatusCode, header::RANGE};
 /// let busy_twice = Fault::status(503).times(2);
 /// let one_layer_never_arrives = Fault::cut_blob(1000).only("sha256:0123").always();
 /// let tokens_end_in_the_middle = Fault::end_tokens().after(3);
-/// # let _ = (busy_twice, one_layer_never_arrives, tokens_end_in_the_middle);
+/// let names_blobs_that_it_does_not_have = Fault::hide_blobs().only("/steal/b/blobs/");
+/// # let _ = (busy_twice, one_layer_never_arrives, tokens_end_in_the_middle, names_blobs_that_it_does_not_have);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Fault {
@@ -27,7 +31,10 @@ enum Kind {
     CutBlob(u64),
     StallBlob(u64),
     WrongBlob,
+    ZeroBlob,
     IgnoreRange,
+    WrongRange,
+    Trickle(Duration),
     WrongManifest,
     Status { status: StatusCode, retry_after: Option<u32> },
     Stall,
@@ -54,6 +61,26 @@ impl Fault {
     /// The first byte of what is sent of a blob is not the one that it should be.
     pub fn wrong_blob() -> Self {
         Self::new(Kind::WrongBlob, "/blobs/")
+    }
+
+    /// Zeros are sent in the place of blobs, always.
+    pub fn zero_blobs() -> Self {
+        Self::new(Kind::ZeroBlob, "/blobs/").always()
+    }
+
+    /// Blobs are not there, always. Their manifests are.
+    pub fn hide_blobs() -> Self {
+        Self::status(404).only("/blobs/").always()
+    }
+
+    /// The part of a blob that is sent is said to be another.
+    pub fn wrong_range() -> Self {
+        Self::new(Kind::WrongRange, "/blobs/")
+    }
+
+    /// An answer is sent byte by byte, with a pause before each.
+    pub fn trickle(pause: Duration) -> Self {
+        Self::new(Kind::Trickle(pause), "/v2/")
     }
 
     /// A part of a blob is asked for, and all of it is sent.
@@ -137,11 +164,13 @@ impl Fault {
     fn concerns<B>(&self, request: &Request<B>) -> bool {
         let is_there = request.uri().path().contains(&self.only);
         let is_asked = match self.kind {
-            Kind::Status { .. } | Kind::Stall | Kind::EndTokens => true,
-            Kind::IgnoreRange => request.headers().contains_key(RANGE),
-            Kind::CutBlob(_) | Kind::StallBlob(_) | Kind::WrongBlob | Kind::WrongManifest => {
-                request.method() == Method::GET
-            }
+            Kind::Status { .. } | Kind::Stall | Kind::EndTokens | Kind::Trickle(_) => true,
+            Kind::IgnoreRange | Kind::WrongRange => request.headers().contains_key(RANGE),
+            Kind::CutBlob(_)
+            | Kind::StallBlob(_)
+            | Kind::WrongBlob
+            | Kind::ZeroBlob
+            | Kind::WrongManifest => request.method() == Method::GET,
         };
         is_there && is_asked && self.times != Times::Left(0)
     }
@@ -203,6 +232,22 @@ impl Struck {
 
     pub(super) fn range_is_ignored(&self) -> bool {
         self.0.contains(&Kind::IgnoreRange)
+    }
+
+    pub(super) fn range_is_wrong(&self) -> bool {
+        self.0.contains(&Kind::WrongRange)
+    }
+
+    pub(super) fn blob_is_zero(&self) -> bool {
+        self.0.contains(&Kind::ZeroBlob)
+    }
+
+    /// What passes before each byte, if they come one by one.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.0.iter().find_map(|kind| match kind {
+            Kind::Trickle(pause) => Some(*pause),
+            _ => None,
+        })
     }
 
     pub(super) fn blob_is_wrong(&self) -> bool {

@@ -171,3 +171,37 @@ async fn a_registry_that_went_away_comes_back_with_its_images() {
     assert_eq!(found.headers()["docker-content-digest"], pushed.digest.as_str());
     back.stop().await;
 }
+
+#[tokio::test]
+async fn a_registry_may_lie_about_its_blobs() {
+    let rig = Rig::open().await;
+    let path = format!("/v2/a/blobs/{}", rig.push_blob("a", &bytes(1000)).await);
+    let part = || reply(rig.ask(Method::GET, &path).header("range", "bytes=10-19"));
+
+    rig.registry.inject(Fault::wrong_range());
+    assert_eq!(part().await.header("content-range"), "bytes 0-19/1001");
+    assert_eq!(part().await.header("content-range"), "bytes 10-19/1000");
+    rig.registry.inject(Fault::zero_blobs());
+    assert_eq!(part().await.body, [0; 10]);
+    assert_eq!(rig.get(&path).await.body, [0; 1000]);
+    rig.registry.inject(Fault::hide_blobs().only("/a/blobs/"));
+    assert_eq!(rig.get(&path).await.status, 404);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_may_come_byte_by_byte() {
+    let rig = Rig::open().await;
+    let path = format!("/v2/a/blobs/{}", rig.push_blob("a", &bytes(10)).await);
+    rig.registry.inject(Fault::trickle(Duration::from_millis(1)));
+
+    let mut response = rig.ask(Method::GET, &path).send().await.unwrap();
+
+    assert_eq!(response.content_length(), Some(10));
+    let mut read = Vec::new();
+    while let Some(piece) = response.chunk().await.unwrap() {
+        read.extend_from_slice(&piece);
+    }
+    assert_eq!(read, bytes(10));
+    rig.end().await;
+}

@@ -40,10 +40,11 @@ fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(5));
 }
 
-/// The first parts of the layer that were asked for.
+/// From where on the layer was downloaded. Parts with an end are samples, which prove access.
 fn ranges(served: &Served, layer: &str) -> Vec<Option<String>> {
     let requests = served.registry.requests().into_iter();
-    requests.filter(|seen| seen.path.ends_with(layer)).map(|seen| seen.range).collect()
+    let ranges = requests.filter(|seen| seen.path.ends_with(layer)).map(|seen| seen.range);
+    ranges.filter(|range| range.as_ref().is_none_or(|range| range.ends_with('-'))).collect()
 }
 
 #[test]
@@ -83,7 +84,9 @@ fn hanging(machine: &Machine, served: &Served, image: &str, layer: &str) -> Chil
     served.registry.inject(Fault::stall_blob(CUT).only(layer));
     let child = machine.start(image, &["--stall-timeout", "10m"]);
     let hex = layer.strip_prefix("sha256:").unwrap();
-    until(|| machine.partials().iter().any(|(name, length)| name == hex && *length == CUT));
+    until(|| {
+        machine.partials().iter().any(|(name, length)| name.starts_with(hex) && *length == CUT)
+    });
     child
 }
 

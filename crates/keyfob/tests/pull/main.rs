@@ -21,4 +21,5 @@ mod plain;
 mod pods;
 mod policies;
 mod records;
+mod stolen;
 mod wrong;
