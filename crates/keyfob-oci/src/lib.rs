@@ -12,8 +12,9 @@
 //! ```
 //!
 //! What is pulled is verified: a digest is the hash of what came, a size is its size. What is broken off is taken up
-//! again by the next attempt or by the next process. Layers that a manifest says are elsewhere (base layers of Windows)
-//! are left out, as skopeo leaves them out.
+//! again by the next attempt or by the next process. What is in the layout already is used only if the repository has it
+//! too, for the same login. Layers that a manifest says are elsewhere (base layers of Windows) are left out, as skopeo leaves
+//! them out.
 
 mod client;
 mod digest;

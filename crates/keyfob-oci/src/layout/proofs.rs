@@ -25,13 +25,8 @@ use std::{
 
 use aws_lc_rs::{hmac, rand};
 use keyfob_api::Secret;
-use keyfob_exec::{Clock as _, SystemClock};
+use keyfob_exec::{Clock as _, Directory, SystemClock};
 use keyfob_host::Login;
-use rustix::{
-    fd::OwnedFd,
-    fs::{AtFlags, CWD, Dir, Mode, OFlags, linkat, mkdirat, openat, renameat, unlinkat},
-    io::Errno,
-};
 use serde::{Deserialize, Serialize};
 
 use super::{Layout, LayoutError, OURS};
@@ -42,6 +37,10 @@ const PROOFS: &str = "proofs";
 
 /// The file with the key of all hashes.
 const KEY: &str = "key";
+
+/// How the names of files begin that are being written, and after what time nobody does that any more.
+const NEW: &str = "new-";
+const ABANDONED: Duration = Duration::from_mins(1);
 
 /// How many registries, and how many accesses, are remembered of one blob. The oldest go first.
 const MOST_REGISTRIES: usize = 16;
@@ -271,48 +270,36 @@ impl Layout {
     }
 }
 
-/// The directory of the proofs. No symbolic link leads here or from here.
-struct Proofs(OwnedFd);
+/// The directory of the proofs.
+struct Proofs(Directory);
 
 impl Proofs {
     fn open(root: &Path) -> io::Result<Self> {
-        let root = openat(CWD, root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self(directory(&directory(&root, OURS)?, PROOFS)?))
+        let ours = Directory::open(root)?.create_subdirectory(OURS)?;
+        Ok(Self(ours.create_subdirectory(PROOFS)?))
     }
 
     fn read(&self, name: &str) -> io::Result<Secret<Vec<u8>>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.0, name, flags, Mode::empty())?);
-        let found = file.metadata()?;
-        if !found.is_file() || found.len() > LARGEST {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let mut bytes = Vec::new();
-        file.take(LARGEST).read_to_end(&mut bytes)?;
-        Ok(Secret::new(bytes))
+        self.0.read(name, LARGEST)
     }
 
     /// Writes a file in one step.
     fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let new = self.write_new(content)?;
-        Ok(renameat(&self.0, &new, &self.0, name)?)
+        self.0.rename(&self.write_new(content)?, &self.0, name)
     }
 
-    /// The key, which is made if there is none.
+    /// The key, which is made if there is none. Of two who make one at once, the first wins.
     fn key(&self) -> io::Result<[u8; 32]> {
         match self.read_key() {
             Ok(Some(key)) => return Ok(key),
-            Ok(None) => unlinkat(&self.0, KEY, AtFlags::empty())?,
+            Ok(None) => self.0.remove(KEY)?,
             Err(_) => {}
         }
         let new = self.write_new(&random::<32>()?)?;
-        // Of two who make one at once, the first wins.
-        let linked = linkat(&self.0, &new, &self.0, KEY, AtFlags::empty());
-        unlinkat(&self.0, &new, AtFlags::empty())?;
-        match (linked, self.read_key()?) {
-            (Ok(()) | Err(Errno::EXIST), Some(key)) => Ok(key),
-            _ => Err(io::Error::other("the key cannot be kept")),
+        if self.0.rename_new(&new, &self.0, KEY).is_err() {
+            self.0.remove(&new)?;
         }
+        self.read_key()?.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Nothing, if the file holds something else.
@@ -321,35 +308,28 @@ impl Proofs {
     }
 
     fn write_new(&self, content: &[u8]) -> io::Result<String> {
-        let name = format!("new-{}", hexadecimal(&random::<8>()?));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let mode = Mode::RUSR | Mode::WUSR;
-        File::from(openat(&self.0, &name, flags | OFlags::CLOEXEC, mode)?).write_all(content)?;
+        let (name, mut file) = self.0.create_unique(NEW)?;
+        file.write_all(content)?;
         Ok(name)
     }
 
     /// Removes the files of all other blobs, and what an interrupted process left.
     fn retain(&self, is_kept: impl Fn(&Digest) -> bool) -> io::Result<()> {
-        for entry in Dir::read_from(&self.0)? {
-            let entry = entry?;
-            let name = entry.file_name().to_str().unwrap_or_default();
-            let digest = Digest::parse(&name.replacen('-', ":", 1));
-            if ![".", "..", KEY].contains(&name) && !digest.is_ok_and(|digest| is_kept(&digest)) {
-                unlinkat(&self.0, entry.file_name(), AtFlags::empty())?;
+        let is_left = |name: &str| {
+            let found = self.0.metadata(name).ok().flatten();
+            found.is_some_and(|found| is_older(found.mtime(), found.mtime_nsec(), ABANDONED))
+        };
+        for name in self.0.names()? {
+            let is_gone = match Digest::parse(&name.replacen('-', ":", 1)) {
+                Ok(digest) => !is_kept(&digest),
+                Err(_) => name.starts_with(NEW) && is_left(&name),
+            };
+            if is_gone {
+                self.0.remove(&name)?;
             }
         }
         Ok(())
     }
-}
-
-/// A directory of this name, for its owner alone. It is made if it is missing.
-fn directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    match mkdirat(parent, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(parent, name, flags, Mode::empty())?)
 }
 
 fn file_name(digest: &Digest) -> String {
@@ -382,12 +362,16 @@ fn stamp(of: &Metadata) -> String {
 
 /// Whether any further change would show in the stamp.
 fn is_settled(of: &Metadata) -> bool {
-    let seconds = u64::try_from(of.ctime()).ok();
-    let nanos = u32::try_from(of.ctime_nsec()).ok();
-    let changed = seconds.zip(nanos).map(|(seconds, nanos)| Duration::new(seconds, nanos));
-    let changed = changed.and_then(|since| UNIX_EPOCH.checked_add(since));
-    let age = changed.and_then(|changed| SystemClock.now().duration_since(changed).ok());
-    age.is_some_and(|age| age > UNCERTAIN)
+    is_older(of.ctime(), of.ctime_nsec(), UNCERTAIN)
+}
+
+/// Whether something happened longer ago than this.
+fn is_older(seconds: i64, nanos: i64, than: Duration) -> bool {
+    let since = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
+    let then =
+        since.and_then(|(seconds, nanos)| UNIX_EPOCH.checked_add(Duration::new(seconds, nanos)));
+    let age = then.and_then(|then| SystemClock.now().duration_since(then).ok());
+    age.is_some_and(|age| age > than)
 }
 
 fn add(list: &mut Vec<String>, entry: String, most: usize) {

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::symlink,
     path::PathBuf,
     sync::{Arc, Condvar, Mutex},
+    time::UNIX_EPOCH,
 };
 
 use base64::Engine as _;
@@ -433,7 +434,9 @@ async fn proofs_hold_no_login_and_go_with_their_blobs() {
     }
     let other = Registry::honest(Contents::image(&[b"other"]));
     fs::remove_file(node.layout().blob_path(&Digest::sha256(&large()))).unwrap();
-    fs::write(proofs(&node).join("new-0123"), "of a process that was killed").unwrap();
+    // Of a process that was killed, long ago.
+    let left = fs::File::create(proofs(&node).join("new-0123")).unwrap();
+    left.set_modified(UNIX_EPOCH).unwrap();
     node.pull(&other.image(), None).await.unwrap();
 
     let mut left: Vec<_> = fs::read_dir(proofs(&node))

@@ -18,6 +18,7 @@ mod interrupted;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod node;
 mod passwords;
+mod stolen;
 mod token_server;
 mod tokens;
 mod used;

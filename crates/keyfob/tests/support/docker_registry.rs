@@ -30,11 +30,17 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// One whose users have passwords of their own.
+    /// One whose user has a password.
     pub(crate) fn start() -> Self {
+        Self::start_for(&[USER])
+    }
+
+    /// One whose users have the same password.
+    pub(crate) fn start_for(names: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let users = folder.path().join("users");
-        fs::write(&users, run("htpasswd", &["-Bbn", USER, PASSWORD]).stdout).unwrap();
+        let lines = names.iter().map(|name| run("htpasswd", &["-Bbn", name, PASSWORD]).stdout);
+        fs::write(&users, lines.collect::<Vec<_>>().concat()).unwrap();
         Self::start_with(folder, &json!({"htpasswd": {"realm": "test", "path": users}}))
     }
 
@@ -76,6 +82,18 @@ impl Registry {
         let pushed = run("skopeo", &args);
         assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
         digest
+    }
+
+    /// Copies an image to another repository, and then takes all blobs from there: only manifests are left that name them.
+    pub(crate) fn copy_without_blobs(&self, from: &str, to: &str, tag: &str, login: &str) {
+        let [from, copy] = [from, to].map(|name| format!("docker://{}/{name}:{tag}", self.address));
+        let insecure = ["--src-tls-verify=false", "--dest-tls-verify=false"];
+        let logins = ["--src-creds", login, "--dest-creds", login];
+        let args = [&["copy", "--quiet", &from, &copy], &insecure[..], &logins[..]].concat();
+        let copied = run("skopeo", &args);
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        let repositories = self.folder.path().join("images/docker/registry/v2/repositories");
+        fs::remove_dir_all(repositories.join(to).join("_layers")).unwrap();
     }
 
     /// An image in a layout: each layer holds a file of random bytes, so that no size shrinks.
