@@ -21,6 +21,7 @@
 //!
 //! Upstream: `image-layout.md` of the OCI image specification, 1.1.
 
+mod files;
 mod index;
 mod names;
 mod partial;
@@ -28,17 +29,16 @@ mod proofs;
 mod stored;
 
 use std::{
-    fs::{self, File},
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use keyfob_exec::read_bounded;
+use keyfob_exec::Directory;
 use thiserror::Error;
 
-use self::index::Index;
 pub use self::stored::StoredImage;
+use self::{files::OURS, index::Index};
 pub(crate) use self::{
     index::{NAME, PULLED},
     partial::{Kept, Partial},
@@ -50,8 +50,11 @@ use crate::{Blob, Descriptor, Digest, Platform};
 /// The only version there is.
 const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
-/// Where nobody else looks. Inside `blobs`, other tools would take a blob in the making for garbage.
-const OURS: &str = ".keyfob";
+/// The file that makes a directory a layout.
+const MARK: &str = "oci-layout";
+
+/// The file that lists the images.
+const INDEX: &str = "index.json";
 
 /// An index of this size lists tens of thousands of images.
 const LARGEST_INDEX: u64 = 16 << 20;
@@ -59,7 +62,7 @@ const LARGEST_INDEX: u64 = 16 << 20;
 /// A directory of images. Clones are the same directory.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    root: Arc<Path>,
+    root: Arc<Directory>,
 }
 
 /// What is wrong with a directory of images.
@@ -101,18 +104,17 @@ impl LayoutError {
 }
 
 impl Layout {
-    /// The layout in this directory. One is made of an empty directory, or of none.
+    /// The layout in this directory. One is made of an empty directory, or of none. What is made is for its owner alone.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, LayoutError> {
-        let root: PathBuf = path.into();
-        fs::create_dir_all(&root).map_err(LayoutError::io("make the directory", &root))?;
+        let path: PathBuf = path.into();
+        let root =
+            Directory::create(&path).map_err(LayoutError::io("make the directory", &path))?;
         let layout = Self { root: root.into() };
         if !layout.has_mark()? {
             layout.refuse_other_directory()?;
-            let _lock = layout.lock()?;
-            if !layout.has_mark()? {
-                layout.replace(&layout.index_path(), &Index::default().encode())?;
-                layout.replace(&layout.root.join("oci-layout"), LAYOUT)?;
-            }
+            // Several may do so at once. Nobody's index is replaced.
+            layout.create_file(&layout.root, INDEX, &Index::default().encode())?;
+            layout.create_file(&layout.root, MARK, LAYOUT)?;
         }
         layout.check_version()?;
         Ok(layout)
@@ -120,7 +122,13 @@ impl Layout {
 
     /// The layout that is in this directory.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, LayoutError> {
-        let root: PathBuf = path.into();
+        let path: PathBuf = path.into();
+        let root = Directory::open(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => {
+                LayoutError::NotALayout { path: path.clone(), why: "there is no such directory" }
+            }
+            _ => LayoutError::io("open", &path)(source),
+        })?;
         let layout = Self { root: root.into() };
         if !layout.has_mark()? {
             return Err(layout.none("it has no file oci-layout"));
@@ -131,18 +139,13 @@ impl Layout {
 
     /// The directory.
     pub fn path(&self) -> &Path {
-        &self.root
-    }
-
-    /// Where the content of this name is, or would be.
-    pub fn blob_path(&self, digest: &Digest) -> PathBuf {
-        self.root.join("blobs").join(digest.algorithm()).join(digest.hex())
+        self.root.path()
     }
 
     /// Whether a content is here, in its full size.
     pub(crate) fn has(&self, digest: &Digest, size: u64) -> bool {
-        let found = fs::metadata(self.blob_path(digest));
-        found.is_ok_and(|found| found.is_file() && found.len() == size)
+        let found = self.blobs(digest).and_then(|blobs| blobs.metadata(digest.hex()));
+        matches!(found, Ok(Some(found)) if found.is_file() && found.len() == size)
     }
 
     /// What a registry has sent of a blob so far, held so that nobody else writes it.
@@ -155,17 +158,25 @@ impl Layout {
     }
 
     /// Adds a manifest under the name that its descriptor has, in the place of what had that name.
-    pub(crate) fn add(&self, manifest: &[u8], descriptor: &Descriptor) -> Result<(), LayoutError> {
-        let _lock = self.lock()?;
-        // One that is here may be corrupt.
-        if self.read(descriptor).is_none() {
-            let path = self.blob_path(&descriptor.digest);
-            make_parent(&path)?;
-            self.replace(&path, manifest)?;
-        }
-        let mut index = self.index()?;
-        index.put(descriptor);
-        self.replace(&self.index_path(), &index.encode())
+    pub(crate) async fn add(
+        &self,
+        manifest: Vec<u8>,
+        descriptor: Descriptor,
+    ) -> Result<(), LayoutError> {
+        let (layout, lock) = (self.clone(), self.lock().await?);
+        let add = move || {
+            // One that is here may be corrupt.
+            if layout.read(&descriptor).is_none() {
+                let blobs = layout.make_blobs(&descriptor.digest)?;
+                layout.replace(&blobs, descriptor.digest.hex(), &manifest)?;
+            }
+            let mut index = layout.index()?;
+            index.put(&descriptor);
+            layout.replace(&layout.root, INDEX, &index.encode())?;
+            drop(lock);
+            Ok(())
+        };
+        self.off_thread(add).await?
     }
 
     /// What the configuration of an image says that it runs on.
@@ -181,66 +192,31 @@ impl Layout {
         if descriptor.size > LARGEST {
             return None;
         }
-        let content = read_bounded(&self.blob_path(&descriptor.digest), descriptor.size).ok()?;
+        let blobs = self.blobs(&descriptor.digest).ok()?;
+        let content = blobs.read(descriptor.digest.hex(), descriptor.size).ok()?;
         let content = content.expose();
         (descriptor.digest.alike(content) == descriptor.digest).then(|| content.clone())
     }
 
     fn index(&self) -> Result<Index, LayoutError> {
-        let path = self.index_path();
-        match read_bounded(&path, LARGEST_INDEX) {
+        match self.root.read(INDEX, LARGEST_INDEX) {
             Ok(bytes) => {
                 Index::read(bytes.expose()).ok_or_else(|| self.none("its index.json is no index"))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Index::default()),
-            Err(error) => Err(LayoutError::io("read", &path)(error)),
+            Err(error) => Err(LayoutError::io("read", &self.path().join(INDEX))(error)),
         }
     }
 
-    fn index_path(&self) -> PathBuf {
-        self.root.join("index.json")
-    }
-
-    /// Nobody else changes the index while this lives.
-    fn lock(&self) -> Result<File, LayoutError> {
-        let path = self.ours("lock")?;
-        let failed = LayoutError::io("lock", &path);
-        let locked = || {
-            let file = File::options().create(true).truncate(false).write(true).open(&path)?;
-            file.lock()?;
-            Ok(file)
-        };
-        locked().map_err(failed)
-    }
-
-    /// Writes a small file in one step. Only under the lock: the name in between is always the same.
-    fn replace(&self, path: &Path, content: &[u8]) -> Result<(), LayoutError> {
-        let new = self.ours("new")?;
-        let written = || {
-            let mut file = File::create(&new)?;
-            file.write_all(content)?;
-            file.sync_data()?;
-            fs::rename(&new, path)
-        };
-        written().map_err(LayoutError::io("write", path))
-    }
-
-    /// A path in our own directory, which is made if it is missing.
-    fn ours(&self, name: &str) -> Result<PathBuf, LayoutError> {
-        let directory = self.root.join(OURS);
-        fs::create_dir_all(&directory)
-            .map_err(LayoutError::io("make the directory", &directory))?;
-        Ok(directory.join(name))
-    }
-
     fn has_mark(&self) -> Result<bool, LayoutError> {
-        let path = self.root.join("oci-layout");
-        path.try_exists().map_err(LayoutError::io("look at", &path))
+        let found = self.root.metadata(MARK);
+        let found = found.map_err(LayoutError::io("look at", &self.path().join(MARK)))?;
+        Ok(found.is_some())
     }
 
     fn check_version(&self) -> Result<(), LayoutError> {
-        let path = self.root.join("oci-layout");
-        let mark = read_bounded(&path, 1 << 16).map_err(LayoutError::io("read", &path))?;
+        let mark = self.root.read(MARK, 1 << 16);
+        let mark = mark.map_err(LayoutError::io("read", &self.path().join(MARK)))?;
         let mark: serde_json::Value = serde_json::from_slice(mark.expose()).unwrap_or_default();
         let version = mark.get("imageLayoutVersion").and_then(|version| version.as_str());
         if version.is_some_and(|version| version.starts_with("1.")) {
@@ -251,24 +227,16 @@ impl Layout {
 
     /// Nobody's documents become a layout by a slip of the hand.
     fn refuse_other_directory(&self) -> Result<(), LayoutError> {
-        let entries = fs::read_dir(&self.root).map_err(LayoutError::io("list", &self.root))?;
-        let is_other = |entry: fs::DirEntry| {
-            ![OURS, "index.json"].iter().any(|name| entry.file_name() == *name)
-        };
-        if entries.flatten().any(is_other) {
+        let names = self.root.names().map_err(LayoutError::io("list", self.path()))?;
+        if names.iter().any(|name| ![OURS, INDEX].contains(&name.as_str())) {
             return Err(self.none("it has other files, and no file oci-layout"));
         }
         Ok(())
     }
 
     fn none(&self, why: &'static str) -> LayoutError {
-        LayoutError::NotALayout { path: self.root.to_path_buf(), why }
+        LayoutError::NotALayout { path: self.path().to_owned(), why }
     }
-}
-
-fn make_parent(path: &Path) -> Result<(), LayoutError> {
-    let parent = path.parent().unwrap_or(path);
-    fs::create_dir_all(parent).map_err(LayoutError::io("make the directory", parent))
 }
 
 #[cfg(test)]
@@ -286,11 +254,14 @@ mod tests {
         let add = |writer: usize| {
             // Each as a process of its own would: a lock holds between open files.
             let layout = Layout::create(&path).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let runtime = runtime.unwrap();
             for image in 0..IMAGES {
                 let content = format!("{writer} {image}");
                 let mut descriptor = Descriptor::of("x/y", content.as_bytes());
                 descriptor.annotations.insert(NAME.into(), content.clone());
-                layout.add(content.as_bytes(), &descriptor).unwrap();
+                let added = layout.add(content.into_bytes(), descriptor.clone());
+                runtime.block_on(added).unwrap();
                 assert!(layout.index().unwrap().descriptors().any(|each| each == descriptor));
             }
         };

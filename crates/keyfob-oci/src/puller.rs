@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use keyfob_api::ImageRef;
-use keyfob_exec::on_one_line;
+use keyfob_exec::{Clock as _, SystemClock, on_one_line};
 use keyfob_host::Login;
 
 use self::resolve::Resolved;
@@ -75,6 +75,9 @@ impl Puller {
         let repository = self.client.repository(from, login)?;
         let reference = name.digest().or(from.digest()).or(from.tag()).unwrap_or("latest");
         let mut resolved = self.resolve(&repository, from, reference).await?;
+        if let Err(error) = self.layout.remove_stale(SystemClock.now()).await {
+            tracing::debug!(%error, "cannot remove what was not finished");
+        }
         let download = self.download(&repository).await?;
         let blobs = self.blobs(&resolved.manifest);
         self.progress.resolved(&resolved.descriptor.digest, &blobs);
@@ -102,7 +105,7 @@ impl Puller {
     /// What to fetch, the configuration first. A layer that is said to be elsewhere counts if it is here: only whoever
     /// has access to it may use it.
     fn blobs(&self, manifest: &Manifest) -> Vec<Blob> {
-        let is_here = |each: &&Descriptor| self.layout.blob_path(&each.digest).exists();
+        let is_here = |each: &&Descriptor| self.layout.has_any(&each.digest);
         let contents = manifest.contents().into_iter();
         let contents = contents.chain(manifest.elsewhere().filter(is_here)).enumerate();
         let kind = |at| if at == 0 { BlobKind::Config } else { BlobKind::Layer };
@@ -167,8 +170,7 @@ impl Puller {
             is_chosen: descriptor.platform.is_some(),
             size: manifest.size().saturating_add(descriptor.size),
         };
-        let layout = self.layout.clone();
-        self.layout.off_thread(move || layout.add(&bytes, &descriptor)).await??;
+        self.layout.add(bytes, descriptor).await?;
         tracing::debug!(%name, id = %image.id, "pulled an image");
         Ok(image)
     }

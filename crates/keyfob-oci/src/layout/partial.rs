@@ -5,32 +5,66 @@
 //! spoil or hold up what another sends.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::File,
     io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-    time::Duration,
+    path::PathBuf,
 };
 
-use tokio::{sync::mpsc::Receiver, task};
+use keyfob_exec::Directory;
+use tokio::sync::mpsc::Receiver;
 
-use super::{Layout, LayoutError, make_parent};
+use super::{
+    Layout, LayoutError,
+    files::{LOOK_AGAIN, locked},
+};
 use crate::{Blob, Digest, digest::Hasher};
 
-/// How often to look whether another process is done with a blob. A lock that is waited for cannot be given up.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How often somebody else's download is looked at while it does not go on, before it is not waited for any more: ten
+/// seconds.
+const LOOKS: u32 = 200;
+
+/// So many bytes are worth all looks anew.
+const PROGRESS: u64 = 256 << 10;
 
 /// A blob in the making, which nobody else writes.
 #[derive(Debug)]
 pub(crate) struct Partial {
     layout: Layout,
     digest: Digest,
-    path: PathBuf,
+    folder: Directory,
+    name: String,
+    /// Whether nobody else will ever go on with it.
+    is_private: bool,
     file: File,
     hasher: Hasher,
     length: u64,
     is_mixed: bool,
     is_inherited: bool,
+}
+
+/// Somebody else writes it.
+#[derive(Debug)]
+struct Theirs {
+    /// How much of it is there.
+    length: u64,
+}
+
+/// Waits for somebody else's download while it goes on.
+#[derive(Debug, Default)]
+struct Patience {
+    length: u64,
+    looks: u32,
+}
+
+impl Patience {
+    /// Whether to wait until the next look.
+    fn lasts(&mut self, length: u64) -> bool {
+        if length >= self.length + PROGRESS {
+            *self = Self { length, looks: 0 };
+        }
+        self.looks += 1;
+        self.looks <= LOOKS
+    }
 }
 
 /// What comes of trying to keep a blob.
@@ -42,7 +76,8 @@ pub(crate) enum Kept {
 }
 
 impl Partial {
-    /// Holds what a registry sends of a blob, as soon as nobody else does.
+    /// Holds what a registry sends of a blob, as soon as nobody else does. If somebody else's download hardly goes on, the
+    /// blob is begun anew beside it.
     pub(super) async fn hold(
         layout: &Layout,
         blob: &Blob,
@@ -51,29 +86,72 @@ impl Partial {
         let registry = Digest::sha256(registry.as_bytes());
         let registry = registry.hex().get(..16).unwrap_or_default();
         let name = format!("{}-{}-{registry}", blob.digest.algorithm(), blob.digest.hex());
+        let mut patience = Patience::default();
         loop {
             let (its_layout, its_blob, its_name) = (layout.clone(), blob.clone(), name.clone());
-            let try_hold = move || Self::try_hold(its_layout, &its_blob, &its_name);
-            match layout.off_thread(try_hold).await?? {
-                Some(partial) => return Ok(partial),
-                None => tokio::time::sleep(LOOK_AGAIN).await,
+            let length = match layout
+                .off_thread(move || Self::try_hold(its_layout, &its_blob, its_name))
+                .await??
+            {
+                Ok(partial) => return Ok(partial),
+                Err(Theirs { length }) => length,
+            };
+            if !patience.lasts(length) {
+                tracing::debug!(digest = %blob.digest, "another download of a blob hardly goes on; it is not waited for");
+                let (its_layout, its_blob) = (layout.clone(), blob.clone());
+                return layout
+                    .off_thread(move || Self::private(its_layout, &its_blob, &name))
+                    .await?;
             }
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 
-    /// Nothing, if another process or another pull of this one writes it.
-    fn try_hold(layout: Layout, blob: &Blob, name: &str) -> Result<Option<Self>, LayoutError> {
-        let digest = blob.digest.clone();
-        let path = layout.ours(name)?;
-        let Some(file) = locked(&path).map_err(LayoutError::io("lock", &path))? else {
-            return Ok(None);
+    fn try_hold(
+        layout: Layout,
+        blob: &Blob,
+        name: String,
+    ) -> Result<Result<Self, Theirs>, LayoutError> {
+        let folder = layout.ours()?;
+        let path = folder.path().join(&name);
+        let Some(file) = locked(&folder, &name).map_err(LayoutError::io("lock", &path))? else {
+            // It may be complete by now, and have another name.
+            let length = folder.metadata(&name).map_err(LayoutError::io("look at", &path))?;
+            return Ok(Err(Theirs { length: length.map_or(0, |found| found.len()) }));
         };
-        let hasher = digest.hasher();
-        let (length, is_mixed, is_inherited) = (0, false, false);
-        let mut partial =
-            Self { layout, digest, path, file, hasher, length, is_mixed, is_inherited };
-        partial.take_stock(blob.size).map_err(LayoutError::io("read", &partial.path))?;
-        Ok(Some(partial))
+        let mut partial = Self::new(layout, blob, folder, name, file);
+        partial.take_stock(blob.size).map_err(LayoutError::io("read", &path))?;
+        Ok(Ok(partial))
+    }
+
+    /// One that is begun anew, under a name that nobody else knows.
+    fn private(layout: Layout, blob: &Blob, name: &str) -> Result<Self, LayoutError> {
+        let folder = layout.ours()?;
+        let created = folder.create_unique(&format!("{name}-")).and_then(|(name, file)| {
+            file.try_lock()?;
+            Ok((name, file))
+        });
+        let (name, file) = created.map_err(LayoutError::io("write in", folder.path()))?;
+        let mut partial = Self::new(layout, blob, folder, name, file);
+        partial.is_private = true;
+        Ok(partial)
+    }
+
+    fn new(layout: Layout, blob: &Blob, folder: Directory, name: String, file: File) -> Self {
+        let (digest, hasher) = (blob.digest.clone(), blob.digest.hasher());
+        let (is_private, length, is_mixed, is_inherited) = (false, 0, false, false);
+        Self {
+            layout,
+            digest,
+            folder,
+            name,
+            is_private,
+            file,
+            hasher,
+            length,
+            is_mixed,
+            is_inherited,
+        }
     }
 
     /// Hashes what is there, to go on behind it.
@@ -127,7 +205,7 @@ impl Partial {
                 Ok(())
             };
             let outcome = written();
-            outcome.map_err(LayoutError::io("write", &self.path)).map(|()| self)
+            outcome.map_err(LayoutError::io("write", &self.path())).map(|()| self)
         };
         layout.off_thread(write).await?
     }
@@ -138,13 +216,14 @@ impl Partial {
         let keep = move || {
             let found = self.hasher.digest();
             if found != self.digest {
-                self.start_over().map_err(LayoutError::io("write", &self.path))?;
+                let path = self.path();
+                self.start_over().map_err(LayoutError::io("write", &path))?;
                 return Ok(Kept::Wrong(self, found));
             }
-            let path = self.layout.blob_path(&self.digest);
-            make_parent(&path)?;
-            let renamed = self.file.sync_data().and_then(|()| fs::rename(&self.path, &path));
-            renamed.map_err(LayoutError::io("write", &path))?;
+            let blobs = self.layout.make_blobs(&self.digest)?;
+            let rename = || self.folder.rename(&self.name, &blobs, self.digest.hex());
+            let renamed = self.file.sync_data().and_then(|()| rename());
+            renamed.map_err(LayoutError::io("write", &self.layout.blob_path(&self.digest)))?;
             Ok(Kept::Here)
         };
         layout.off_thread(keep).await?
@@ -152,7 +231,11 @@ impl Partial {
 
     /// Leaves nothing of it. If that cannot be done, the next who holds it will see to it.
     pub(crate) fn discard(self) {
-        fs::remove_file(&self.path).unwrap_or_default();
+        self.folder.remove(&self.name).unwrap_or_default();
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(&self.name)
     }
 
     fn start_over(&mut self) -> io::Result<()> {
@@ -169,27 +252,56 @@ impl Partial {
     }
 }
 
-impl Layout {
-    /// Does something that may take its time, beside what else goes on.
-    pub(crate) async fn off_thread<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, LayoutError> {
-        let failed = |_| LayoutError::Thread { path: self.path().to_owned() };
-        task::spawn_blocking(work).await.map_err(failed)
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if self.is_private {
+            // What is not removed now is removed when it is stale.
+            self.folder.remove(&self.name).unwrap_or_default();
+        }
     }
 }
 
-/// The file of this name, ours alone; nothing if it is somebody else's.
-fn locked(path: &Path) -> io::Result<Option<File>> {
-    let file = File::options().create(true).truncate(false).read(true).write(true).open(path)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(error),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BlobKind;
+
+    fn blob() -> Blob {
+        Blob { digest: Digest::sha256(b"content"), size: 7, kind: BlobKind::Layer }
     }
-    // Whoever held it may have given it its final name since it was opened: then this is no longer the file of this one.
-    let (held, named) = (file.metadata()?, fs::metadata(path));
-    let is_same = named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino()));
-    Ok(is_same.then_some(file))
+
+    fn names(layout: &Layout) -> Vec<String> {
+        let mut names = layout.ours().unwrap().names().unwrap();
+        names.retain(|name| name.starts_with("sha256-"));
+        names
+    }
+
+    #[test]
+    fn a_download_is_waited_for_while_it_goes_on() {
+        let looks = |lengths: &mut dyn Iterator<Item = u64>| {
+            let mut patience = Patience::default();
+            lengths.take_while(|length| patience.lasts(*length)).count()
+        };
+        let most = LOOKS as usize;
+        assert_eq!(looks(&mut std::iter::repeat(0)), most);
+        assert_eq!(looks(&mut (0..100_000)), most, "a byte for each look is no progress");
+        assert_eq!(looks(&mut (0..10 * LOOKS).map(|look| u64::from(look) * 10_000)), 10 * most);
+        let falls_back = (0..).map(|look| if look % 2 == 0 { 0 } else { PROGRESS });
+        assert!(looks(&mut falls_back.into_iter()) <= most + 2, "nor is the same again and again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_holds_a_blob_and_sends_nothing_holds_up_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::create(directory.path().join("oci")).unwrap();
+        let held = layout.partial(&blob(), "https://r.example").await.unwrap();
+
+        let elsewhere = layout.partial(&blob(), "https://other.example").await.unwrap();
+        let beside = layout.partial(&blob(), "https://r.example").await.unwrap();
+
+        assert!(!held.is_private && !elsewhere.is_private && beside.is_private);
+        assert_eq!(names(&layout).len(), 3);
+        drop(beside);
+        assert_eq!(names(&layout).len(), 2, "nobody would go on with it");
+    }
 }

@@ -16,10 +16,9 @@
 //! its times cannot tell whether it changed once more: then it is hashed again the next time.
 
 use std::{
-    fs::{self, File, Metadata},
+    fs::{File, Metadata},
     io::{self, Read as _, Write as _},
     os::unix::fs::{FileExt as _, MetadataExt as _},
-    path::Path,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -29,7 +28,7 @@ use keyfob_exec::{Clock as _, Directory, SystemClock};
 use keyfob_host::Login;
 use serde::{Deserialize, Serialize};
 
-use super::{Layout, LayoutError, OURS};
+use super::{Layout, LayoutError, files::OURS};
 use crate::{Blob, Digest, digest::hexadecimal};
 
 /// The directory of the proofs, inside ours.
@@ -182,7 +181,7 @@ impl Layout {
 
     /// What is known of a blob; nothing if its content has another digest. It is hashed unless its file was verified.
     fn verified(&self, digest: &Digest) -> io::Result<Option<Known>> {
-        let (mut known, mut file) = (self.known(digest), File::open(self.blob_path(digest))?);
+        let (mut known, mut file) = (self.known(digest), self.open_blob(digest)?);
         let before = stamp(&file.metadata()?);
         if known.verified.as_ref() == Some(&before) {
             return Ok(Some(known));
@@ -219,17 +218,17 @@ impl Layout {
 
     /// A sample of a blob that is here.
     pub(crate) async fn sample(&self, blob: &Blob) -> Result<Sample, LayoutError> {
-        let (path, size) = (self.blob_path(&blob.digest), blob.size);
+        let (layout, digest, size) = (self.clone(), blob.digest.clone(), blob.size);
         let sample = move || {
             let read = || {
                 let length = if size <= SMALL { size } else { SAMPLE };
                 // The remainder favours no place by more than one in 2^64 divided by the size.
                 let first = u64::from_be_bytes(random()?) % (size - length + 1);
                 let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
-                File::open(&path)?.read_exact_at(&mut bytes, first)?;
+                layout.open_blob(&digest)?.read_exact_at(&mut bytes, first)?;
                 Ok(Sample { first, bytes })
             };
-            read().map_err(LayoutError::io("read", &path))
+            read().map_err(LayoutError::io("read", &layout.blob_path(&digest)))
         };
         self.off_thread(sample).await?
     }
@@ -238,9 +237,8 @@ impl Layout {
     pub(crate) async fn forget_missing(&self) -> Result<(), LayoutError> {
         let layout = self.clone();
         let forget = move || {
-            let forgotten = layout.proofs().and_then(|proofs| {
-                proofs.retain(|digest| fs::symlink_metadata(layout.blob_path(digest)).is_ok())
-            });
+            let forgotten =
+                layout.proofs().and_then(|proofs| proofs.retain(|digest| layout.has_any(digest)));
             if let Err(error) = forgotten {
                 tracing::debug!(%error, "cannot forget proofs of blobs that are gone");
             }
@@ -266,7 +264,7 @@ impl Layout {
     }
 
     fn proofs(&self) -> io::Result<Proofs> {
-        Proofs::open(self.path())
+        Ok(Proofs(self.root.create_subdirectory(OURS)?.create_subdirectory(PROOFS)?))
     }
 }
 
@@ -274,11 +272,6 @@ impl Layout {
 struct Proofs(Directory);
 
 impl Proofs {
-    fn open(root: &Path) -> io::Result<Self> {
-        let ours = Directory::open(root)?.create_subdirectory(OURS)?;
-        Ok(Self(ours.create_subdirectory(PROOFS)?))
-    }
-
     fn read(&self, name: &str) -> io::Result<Secret<Vec<u8>>> {
         self.0.read(name, LARGEST)
     }
@@ -388,6 +381,8 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::BlobKind;
 

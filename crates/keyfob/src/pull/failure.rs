@@ -1,11 +1,9 @@
 //! Why an image cannot be used, and what to do.
 
 use keyfob_api::Quoted;
-use keyfob_host::{Chain, EnsureError, EnsureReason, Ensured, FailedAttempt, PullPolicy};
-use keyfob_oci::StoredImage;
+use keyfob_host::{EnsureError, EnsureReason, Ensured, FailedAttempt, PullPolicy};
 
 use super::{
-    access,
     order::{Done, Order},
     records_args::Records,
     store::Obstacle,
@@ -21,7 +19,7 @@ pub(super) struct Failure {
     /// What a kubelet would say, to whoever owns the pod.
     pub(super) message: String,
     headline: String,
-    /// Why a present image may not be used, or an absent one not pulled.
+    /// Why a present image may not be used, or an absent one not pulled; for whoever runs the node.
     pub(super) why: Option<String>,
     attempts: Vec<String>,
     notes: Vec<String>,
@@ -98,38 +96,22 @@ fn is_nowhere(order: &Order, done: &Done, error: &EnsureError) -> bool {
     first == Some(Obstacle::NoSuchImage) && heard.all(|each| each == Obstacle::NoSuchImage)
 }
 
+/// For whoever runs the node. Neither the image's id nor whose secret or account it is for is in it: somebody may show it to
+/// the owner of a pod who must not learn that.
 fn why(order: &Order, done: &Done, error: &EnsureError) -> Option<String> {
     let layout = order.layout.path().display();
     let was_refused = !error.attempts.is_empty() || error.reason == EnsureReason::ErrImageNeverPull;
     match (&done.stored, &order.records) {
         _ if order.wanted.policy == PullPolicy::Always || !was_refused => None,
-        (Some(image), Some(records)) => Some(whose(order, image, records)),
+        (Some(_), Some(Records { root, .. })) => Some(format!(
+            "it is in {layout}, and whoever pulls now has not proved access to it; \"keyfob records list --records-dir {}\" \
+             tells who has",
+            root.display()
+        )),
         (None, _) if order.wanted.policy == PullPolicy::Never => {
             Some(format!("it is not in {layout}; with another --pull-policy it would be pulled"))
         }
         _ => None,
-    }
-}
-
-/// Whose an image is that is here.
-fn whose(order: &Order, image: &StoredImage, records: &Records) -> String {
-    let (id, layout) = (&image.id, order.layout.path().display());
-    let (known, errors) = records.files.records();
-    let record = known.iter().find(|record| record.image_ref == id.to_string());
-    let Some(record) = record else {
-        let unread =
-            errors.first().map(|error| format!(", or its record is unreadable: {}", Chain(error)));
-        let unread = unread.unwrap_or_default();
-        return format!("it is in {layout} ({id}), and nobody has proved access to it yet{unread}");
-    };
-    let name = order.image.name_as_written();
-    match record.credential_mapping.get(name).map(access::summary) {
-        Some(who) => format!(
-            "it is in {layout} ({id}), but only for {who}; whoever pulls now has not proved access"
-        ),
-        None => {
-            format!("it is in {layout} ({id}), but nobody has proved access to it as {name} yet")
-        }
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     machine::Machine,
-    registry::{Served, blob, layer},
+    registry::{Served, blob, layer, layer as layer_of},
     signals::heeded,
 };
 
@@ -221,4 +221,23 @@ fn several_at_once_fetch_each_layer_once() {
     assert_eq!(machine.files("pulling"), 0);
     assert_eq!(machine.partials(), [], "nothing is left over");
     assert_eq!(machine.pull_json(&image, &["--pull-policy", "Never"]).0, 0);
+}
+
+#[test]
+fn a_registry_that_sends_hardly_anything_holds_up_no_other() {
+    let (machine, served, image, layer) = with_large_layer();
+    let hostile = Served::open();
+    hostile.push("trap", "v1", &[layer_of(1, SIZE), layer_of(2, 1000)]);
+    let mut trapped = hanging(&machine, &hostile, &hostile.image("trap:v1"), &layer);
+
+    let mut good = machine.start(&image, &[]);
+    let mut waits = (0..4_000).map(|_| pause());
+    let has_ended = waits.any(|()| good.try_wait().unwrap().is_some());
+    trapped.kill().unwrap();
+    trapped.wait().unwrap();
+
+    assert!(has_ended, "it waits for the other registry");
+    let said = machine.end(good);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(ranges(&served, &layer), [None], "and what came from there is not gone on with");
 }

@@ -15,6 +15,7 @@ mod signals;
 
 mod credentials;
 mod interrupted;
+mod links;
 mod machine;
 mod mirrors;
 mod plain;
