@@ -4,6 +4,7 @@
 //! - [`ConnectionError`]: why there is no answer, without a word that may be a secret.
 //! - [`Patience`]: when to ask again.
 //! - [`json`]: an answer that is read, and never quoted.
+//! - `server` (feature `server`): the HTTP server that every listening command uses, with its limits.
 //! - [`named`], [`complaint`]: what was asked, and what a server says is wrong.
 //!
 //! What is sent, and how answers are bounded, is up to the crates above: plugins ask for small documents inside a deadline,
@@ -17,6 +18,8 @@ mod naming;
 mod patience;
 mod proxy;
 mod roots;
+#[cfg(feature = "server")]
+pub mod server;
 
 pub use clients::{Clients, ClientsBuilder};
 pub use complaint::complaint;

@@ -3,12 +3,15 @@
 //! - [`ManualClock`], [`MapEnvironment`], [`FakeRunner`]: the world, by hand.
 //! - [`Script`] and [`scripted_plugin`]: a real process that does what it is told, however bad.
 //! - `Internet`: every other host, with certificates; `TlsServer`: one that asks its clients for theirs.
+//! - `HostileClient`: idle, slow and silent connections from any loopback address, to try to lock others out of a server.
 //! - [`LogCapture`] and [`LeakCheck`]: every harness ends by showing that no secret of the case got out.
 
 #[cfg(feature = "internet")]
 mod authority;
 mod clock;
 mod environment;
+#[cfg(feature = "hostile-clients")]
+mod hostile_clients;
 #[cfg(feature = "internet")]
 mod internet;
 mod leaks;
@@ -21,6 +24,8 @@ mod tls_server;
 
 pub use clock::ManualClock;
 pub use environment::MapEnvironment;
+#[cfg(feature = "hostile-clients")]
+pub use hostile_clients::{HostileClient, Stream, closed, raise_file_limit, request_again};
 #[cfg(feature = "internet")]
 pub use internet::{Internet, Request, Response};
 pub use leaks::LeakCheck;

@@ -1,0 +1,317 @@
+//! Who makes way: decisions about the records of connections. No I/O, and the time is an argument.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    super::{Limits, Peer},
+    Reason,
+};
+
+/// How long a client may leave a response unread before its connection can make way. Every network stalls for a moment.
+const BLOCKED_GRACE: Duration = Duration::from_secs(1);
+
+pub(super) type Id = u64;
+
+/// What a connection is counted among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Pool {
+    /// Those in their TLS handshake.
+    Handshakes,
+    /// Those that can send requests.
+    Requests,
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// In its TLS handshake.
+    Handshaking,
+    /// No request, or only a part of its head.
+    Idle,
+    /// The body of a request is not here yet.
+    Receiving,
+    /// A request is being answered.
+    Active,
+    /// It does not speak HTTP any more.
+    Upgraded,
+}
+
+/// Whether there is room for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    /// When a connection that was told to close is closed.
+    Soon,
+    None,
+}
+
+pub(super) struct Table {
+    limits: Limits,
+    records: HashMap<Id, Record>,
+    next: Id,
+    /// Bytes of bodies in memory, also of connections that are gone.
+    buffered: usize,
+}
+
+struct Record {
+    peer: Peer,
+    state: State,
+    /// Since when it is in its state.
+    since: Instant,
+    /// When the first byte of a head came that is not complete.
+    head: Option<Instant>,
+    /// Since when the client does not read.
+    blocked: Option<Instant>,
+    /// Bytes of its request's body in memory.
+    buffered: usize,
+    /// Tells the connection to close; nothing if it was told.
+    evict: Option<oneshot::Sender<Reason>>,
+}
+
+impl Table {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, records: HashMap::new(), next: 0, buffered: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Whether there is room for one more connection of a peer. If not, one is told to make way if one can: of this peer, if
+    /// its share is used up, else of any.
+    pub(super) fn room(&mut self, peer: Peer, pool: Pool, now: Instant) -> Room {
+        let (most, share) = match pool {
+            Pool::Handshakes => (self.limits.handshakes, self.limits.handshakes_per_peer),
+            Pool::Requests => (self.limits.connections, self.limits.connections_per_peer),
+        };
+        let used = |within: Option<Peer>| {
+            let is_counted =
+                |it: &&Record| it.pool() == pool && within.is_none_or(|peer| peer == it.peer);
+            self.records.values().filter(is_counted).count()
+        };
+        let within = if used(Some(peer)) >= share {
+            Some(peer)
+        } else if used(None) >= most {
+            None
+        } else {
+            return Room::Free;
+        };
+        let is_one = |it: &Record| it.pool() == pool && within.is_none_or(|peer| peer == it.peer);
+        if self.records.values().any(|it| is_one(it) && it.is_closing()) {
+            return Room::Soon;
+        }
+        match self.first_to_go(is_one, now) {
+            Some(id) => self.evict(id, Reason::MadeWay),
+            None => Room::None,
+        }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        peer: Peer,
+        pool: Pool,
+        evict: oneshot::Sender<Reason>,
+        now: Instant,
+    ) -> Id {
+        let state = match pool {
+            Pool::Handshakes => State::Handshaking,
+            Pool::Requests => State::Idle,
+        };
+        let id = self.next;
+        self.next += 1;
+        let (head, blocked, evict) = (None, None, Some(evict));
+        let record = Record { peer, state, since: now, head, blocked, buffered: 0, evict };
+        self.records.insert(id, record);
+        id
+    }
+
+    /// A connection leaves its handshake, if it is in one and there is room for it.
+    pub(super) fn establish(&mut self, id: Id, now: Instant) -> Room {
+        let handshaking = self.records.get(&id).filter(|it| it.state == State::Handshaking);
+        let Some(peer) = handshaking.map(|it| it.peer) else { return Room::Free };
+        let room = self.room(peer, Pool::Requests, now);
+        if room == Room::Free {
+            self.set(id, State::Idle, now);
+        }
+        room
+    }
+
+    pub(super) fn remove(&mut self, id: Id) {
+        self.records.remove(&id);
+    }
+
+    /// An upgraded connection stays one.
+    pub(super) fn set(&mut self, id: Id, state: State, now: Instant) {
+        if let Some(record) = self.records.get_mut(&id).filter(|it| it.state != State::Upgraded) {
+            (record.state, record.since, record.head) = (state, now, None);
+        }
+    }
+
+    pub(super) fn received(&mut self, id: Id, now: Instant) {
+        if self.records.get(&id).is_some_and(|it| it.state == State::Receiving) {
+            self.set(id, State::Active, now);
+        }
+    }
+
+    pub(super) fn is_upgraded(&self, id: Id) -> bool {
+        self.records.get(&id).is_some_and(|it| it.state == State::Upgraded)
+    }
+
+    pub(super) fn has_read(&mut self, id: Id, now: Instant) {
+        if let Some(record) = self.records.get_mut(&id).filter(|it| it.state == State::Idle) {
+            record.head.get_or_insert(now);
+        }
+    }
+
+    /// A connection whose last response is still being read is not idle before that.
+    pub(super) fn has_written(&mut self, id: Id, now: Instant) {
+        if let Some(record) = self.records.get_mut(&id) {
+            record.blocked = None;
+            if record.state == State::Idle {
+                record.since = now;
+            }
+        }
+    }
+
+    pub(super) fn is_blocked(&mut self, id: Id, now: Instant) {
+        if let Some(record) = self.records.get_mut(&id) {
+            record.blocked.get_or_insert(now);
+        }
+    }
+
+    /// Whether the body of a connection may take up more memory. If not, the body that has been arriving for the longest is
+    /// told to make way, of the peer whose bodies take up the most.
+    pub(super) fn reserve(&mut self, id: Id, bytes: usize) -> Room {
+        if self.buffered.saturating_add(bytes) <= self.limits.buffered {
+            self.buffered += bytes;
+            if let Some(record) = self.records.get_mut(&id) {
+                record.buffered += bytes;
+            }
+            return Room::Free;
+        }
+        let is_arriving = |it: &Record| it.state == State::Receiving && it.buffered > 0;
+        if self.records.values().any(|it| is_arriving(it) && it.is_closing()) {
+            return Room::Soon;
+        }
+        let mut bytes_of = HashMap::<Peer, usize>::new();
+        for record in self.records.values().filter(|it| is_arriving(it)) {
+            *bytes_of.entry(record.peer).or_default() += record.buffered;
+        }
+        let arriving = self.records.iter().filter(|(_, it)| is_arriving(it));
+        let first = arriving.min_by_key(|(id, it)| {
+            (std::cmp::Reverse(bytes_of.get(&it.peer).copied().unwrap_or_default()), it.since, **id)
+        });
+        match first.map(|(first, _)| *first) {
+            Some(first) if first != id => self.evict(first, Reason::MadeWay),
+            _ => Room::None,
+        }
+    }
+
+    pub(super) fn release(&mut self, id: Id, bytes: usize) {
+        self.buffered = self.buffered.saturating_sub(bytes);
+        if let Some(record) = self.records.get_mut(&id) {
+            record.buffered = record.buffered.saturating_sub(bytes);
+        }
+    }
+
+    /// Tells the connections to close whose time is over.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        let late: Vec<_> = self
+            .records
+            .iter()
+            .filter_map(|(id, it)| Some((*id, self.overdue(it, now)?)))
+            .collect();
+        for (id, reason) in late {
+            self.evict(id, reason);
+        }
+    }
+
+    pub(super) fn evict_any(&mut self, now: Instant) {
+        if let Some(id) = self.first_to_go(|_| true, now) {
+            self.evict(id, Reason::MadeWay);
+        }
+    }
+
+    pub(super) fn evict_handshakes(&mut self) {
+        let handshakes = self.records.iter().filter(|(_, it)| it.state == State::Handshaking);
+        for id in handshakes.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.evict(id, Reason::Stopped);
+        }
+    }
+
+    fn overdue(&self, record: &Record, now: Instant) -> Option<Reason> {
+        let is_over = |since: Instant, limit: Duration| now.duration_since(since) >= limit;
+        match record.state {
+            State::Handshaking => {
+                is_over(record.since, self.limits.handshake).then_some(Reason::HandshakeTooSlow)
+            }
+            State::Idle if record.head.is_some_and(|head| is_over(head, self.limits.head)) => {
+                Some(Reason::HeadTooSlow)
+            }
+            State::Idle => {
+                let crowded = is_over(record.since, self.limits.idle_when_crowded)
+                    && self.is_crowded(record.peer);
+                (crowded || is_over(record.since, self.limits.idle)).then_some(Reason::Idle)
+            }
+            State::Receiving | State::Active | State::Upgraded => None,
+        }
+    }
+
+    /// Whether three quarters of all connections, or of those of a peer, are in use.
+    fn is_crowded(&self, peer: Peer) -> bool {
+        let connections = || self.records.values().filter(|it| it.pool() == Pool::Requests);
+        let of_peer = connections().filter(|it| it.peer == peer).count();
+        connections().count() * 4 >= self.limits.connections * 3
+            || of_peer * 4 >= self.limits.connections_per_peer * 3
+    }
+
+    /// Of those that can make way: the least busy, of the peer with the most connections, the one that has been so for the longest.
+    fn first_to_go(&self, is_one: impl Fn(&Record) -> bool, now: Instant) -> Option<Id> {
+        let mut count_of = HashMap::<Peer, usize>::new();
+        for record in self.records.values() {
+            *count_of.entry(record.peer).or_default() += 1;
+        }
+        let candidates = self.records.iter().filter(|(_, it)| is_one(it) && it.evict.is_some());
+        let ranked = candidates.filter_map(|(id, it)| {
+            let (rank, since) = it.can_make_way(now)?;
+            let count = count_of.get(&it.peer).copied().unwrap_or_default();
+            Some((rank, std::cmp::Reverse(count), since, *id))
+        });
+        ranked.min().map(|(.., id)| id)
+    }
+
+    fn evict(&mut self, id: Id, reason: Reason) -> Room {
+        if let Some(evict) = self.records.get_mut(&id).and_then(|it| it.evict.take()) {
+            // A connection that has ended does not hear it, and its record goes without it.
+            evict.send(reason).unwrap_or_default();
+        }
+        Room::Soon
+    }
+}
+
+impl Record {
+    fn pool(&self) -> Pool {
+        match self.state {
+            State::Handshaking => Pool::Handshakes,
+            _ => Pool::Requests,
+        }
+    }
+
+    /// Whether it was told to close and will: an upgraded connection is out of reach.
+    fn is_closing(&self) -> bool {
+        self.evict.is_none() && self.state != State::Upgraded
+    }
+
+    /// How readily it makes way, lowest first, and since when; nothing if it does not.
+    fn can_make_way(&self, now: Instant) -> Option<(u8, Instant)> {
+        let is_stalled = |since: &Instant| now.duration_since(*since) >= BLOCKED_GRACE;
+        match (self.state, self.blocked.filter(is_stalled)) {
+            (State::Handshaking | State::Idle, _) => Some((0, self.since)),
+            (State::Receiving, _) => Some((1, self.since)),
+            (State::Active, Some(since)) => Some((2, since)),
+            (State::Active, None) | (State::Upgraded, _) => None,
+        }
+    }
+}
