@@ -3,7 +3,7 @@
 //! It speaks the distribution API to real clients, lets in whom it knows by a password, a bearer token of its own token
 //! service, or a pod's identity, and goes wrong on command. It forgets everything at the end.
 //!
-//! - `serve` and `line`: connections; `answer`: from a request to its answer; `route`, `name`, `digest`: what it is about.
+//! - `serve`: connections; `answer`: from a request to its answer; `route`, `name`, `digest`: what it is about.
 //! - `access`, `users`, `scope`, `tokens`, `authorize`: who may do what. `token_service` and `exchange`: how they prove it.
 //! - `storage` and `upload`: what is kept. `blobs`, `uploads`, `manifests`, `tags`: what is asked about it.
 //! - `fault` and `journal`: what tests and demonstrations need. `image`, `tar` and `gzip`: something to pull.
@@ -25,7 +25,6 @@ mod gzip;
 mod image;
 mod journal;
 mod limits;
-mod line;
 mod manifests;
 mod media_type;
 mod name;

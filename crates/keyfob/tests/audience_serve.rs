@@ -23,7 +23,7 @@ use base64::{
     Engine as _,
     prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
 };
-use keyfob_testkit::{Internet, LeakCheck, Request, Response};
+use keyfob_testkit::{HostileClient, Internet, LeakCheck, Request, Response};
 use nix::{
     sys::signal::{self, Signal},
     unistd::Pid,
@@ -206,6 +206,22 @@ fn it_judges_over_tls_and_stops_when_told() {
     assert_eq!(code, Some(0));
     assert!(logs.contains("\"clause\":\"not-authorized\""), "{logs}");
     assert!(logs.contains("webhook stopped"), "{logs}");
+}
+
+#[tokio::test]
+async fn idle_connections_and_handshakes_lock_no_api_server_out() {
+    let webhook = Webhook::start(&kubeconfig(&Internet::start(cluster).url()), &[]);
+    let attacker = HostileClient::tls([127, 0, 0, 2], webhook.address.parse().unwrap());
+    let handshakes = attacker.silent(1_000).await;
+    let idle = attacker.idle(300, "/livez").await;
+    assert_eq!(idle.len(), 300);
+
+    webhook.says("[+] api-server: ok");
+    let response = webhook.judge(&["registry"]);
+
+    assert_eq!(response.get("allowed"), Some(&json!(false)));
+    drop((handshakes, idle));
+    assert_eq!(webhook.stop().0, Some(0));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER},
     request::Parts,
 };
+use keyfob_http::server::{Connection, RequestBody};
 use serde_json::{Value, json};
 use tracing::debug;
 
@@ -19,7 +20,6 @@ use super::{
     body::Pieces,
     fault::{Instead, Struck},
     journal::SeenRequest,
-    line::Scissors,
     refusal::{Code, Refusal},
     route::Route,
     scope::Scope,
@@ -30,26 +30,23 @@ use super::{
 pub(super) struct Asked<'a> {
     pub(super) parts: &'a Parts,
     pub(super) struck: Struck,
-    pub(super) scissors: &'a Scissors,
+    pub(super) connection: &'a Connection,
 }
 
 impl Server {
     /// The answer to a request. It is written down; what goes wrong with it on command, goes wrong here.
-    pub(super) async fn answer(
-        &self,
-        request: Request<Body>,
-        scissors: &Scissors,
-    ) -> Response<Body> {
+    pub(super) async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
         let mut seen = SeenRequest::of(&request);
         let struck = self.faults.strike(&request);
         if struck.tokens_end() {
             self.tokens.clear();
         }
         let (parts, mut body) = request.into_parts();
-        let asked = Asked { parts: &parts, struck, scissors };
+        let connection = &body.connection().clone();
+        let asked = Asked { parts: &parts, struck, connection };
         let answer = match asked.struck.instead() {
             None => {
-                let mut pieces = Pieces::new(&mut body, self.limits.silence);
+                let mut pieces = Pieces::new(&mut body);
                 self.routed(&asked, &mut pieces, &mut seen.who).await
             }
             Some(Instead::Status(status, retry_after)) => Err(broken(status, retry_after)),
@@ -63,7 +60,7 @@ impl Server {
             Ok(response) => response,
             Err(refusal) => {
                 debug!(method = seen.method, path = seen.path, ?refusal, "refused");
-                Pieces::new(&mut body, self.limits.silence).forget().await;
+                body.discard().await;
                 refusal.into_response()
             }
         };

@@ -61,11 +61,11 @@ impl Server {
             if asked.struck.blob_is_wrong() { with_a_wrong_byte(reading) } else { reading };
         let reading = if asked.struck.blob_is_zero() { with_zeros(reading) } else { reading };
         let Some((bytes, ending)) = asked.struck.blob_ends() else { return reading };
-        let (scissors, mut stopping) = (asked.scissors.clone(), self.stopping.clone());
+        let (connection, mut stopping) = (asked.connection.clone(), self.stopping.clone());
         let end = async move {
             match ending {
                 Ending::Cut => {
-                    scissors.cut();
+                    connection.cut();
                     future::pending().await
                 }
                 Ending::Stall => {
