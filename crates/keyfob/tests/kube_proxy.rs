@@ -144,14 +144,15 @@ fn a_program_that_knows_no_plugin_reaches_the_cluster() {
 fn who_asks_is_decided_by_the_kubeconfig_alone() {
     let (home, server) = home();
     let proxy = Proxy::start(&home, &["--port", "0"]);
-    let forged = "Authorization: Bearer forged\r\nImpersonate-User: root\r\nImpersonate-Group: system:masters\r\nImpersonate-Extra-Scopes: all\r\n";
+    let forged = "Authorization: Bearer forged\r\nImpersonate-User: root\r\nImpersonate-Group: system:masters\r\nImpersonate-Extra-Scopes: all\r\nX-Remote-User: root\r\nX-Remote-Group: system:masters\r\nX-Remote-Uid: 0\r\nX-Remote-Extra-Scopes: all\r\nX-Forwarded-For: 192.0.2.1\r\n";
 
     let answer = proxy.ask("GET /", forged, "");
 
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let [request] = &*server.requests() else { panic!("one request") };
     let names = request.headers.iter().map(|(name, _)| name.to_lowercase());
-    assert_eq!(names.filter(|name| name.starts_with("impersonate-")).count(), 0);
+    let forged = ["impersonate-", "x-remote-", "x-forwarded-"];
+    assert_eq!(names.filter(|name| forged.iter().any(|it| name.starts_with(it))).count(), 0);
     assert_eq!(request.header("authorization"), Some("Bearer hunter2-token"));
     assert_eq!(request.header("host"), Some(server.address().to_string().as_str()));
 }
@@ -169,10 +170,16 @@ fn other_hosts_and_origins_are_refused_before_anything_is_run() {
         format!("{own}Origin: https://evil.example\r\n"),
         format!("{own}Origin: null\r\n"),
         format!("{own}Sec-Fetch-Site: cross-site\r\n"),
+        format!("{own}Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site\r\n"),
+        format!("{own}Sec-Fetch-Site: same-origin, cross-site\r\n"),
+        format!("{own}Origin: http://{}\r\nOrigin: https://evil.example\r\n", proxy.address),
+        format!("{own}Host: evil.example\r\n"),
     ] {
         let message = refused(&asked(proxy.connect(), "GET /", &headers, ""), 403);
         assert!(message.starts_with("keyfob kube proxy: "), "{message}");
     }
+    let elsewhere = asked(proxy.connect(), "GET http://evil.example/", &own, "");
+    refused(&elsewhere, 403);
     assert_eq!((home.runs(), server.requests().len()), (0, 0));
 
     let origin = format!("Origin: http://{}\r\n", proxy.address);
@@ -324,6 +331,48 @@ fn a_server_that_is_not_there_and_a_body_without_end_are_told() {
     let (code, stderr) = proxy.stop();
     assert_eq!(code, Some(0));
     LeakCheck::new([TOKEN]).text("stderr", &stderr);
+}
+
+/// Megabytes of memory that a process uses.
+fn resident_megabytes(process: &Child) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() / 1024
+}
+
+#[test]
+fn unfinished_bodies_take_up_bounded_memory_and_lock_nobody_out() {
+    let (home, _server) = home();
+    let proxy = Proxy::start(&home, &["--port", "0"]);
+    let head =
+        format!("POST /api HTTP/1.1\r\nHost: {}\r\nContent-Length: 8000000\r\n\r\n", proxy.address);
+    let mut unfinished = Vec::new();
+    for _ in 0..80 {
+        let mut stream = proxy.connect();
+        // The proxy may close it while it makes way for another.
+        stream.write_all(&[head.as_bytes(), &[b'x'; 7 << 20]].concat()).ok();
+        unfinished.push(stream);
+    }
+
+    let answer = proxy.ask("POST /api/v1/pods", "", &"x".repeat(7 << 20));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{}", &answer[..100.min(answer.len())]);
+    let used = resident_megabytes(&proxy.program);
+    assert!(used < 300, "{used} MB");
+    assert_eq!(proxy.stop().0, Some(0));
+}
+
+#[test]
+fn a_body_that_does_not_go_on_is_ended() {
+    let (home, server) = home();
+    let proxy = Proxy::start(&home, &["--port", "0"]);
+    let mut stream = proxy.connect();
+    let own = format!("Host: {}\r\nContent-Length: 100\r\n", proxy.address);
+    write!(stream, "POST /api HTTP/1.1\r\n{own}\r\nhalf").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let message = refused(&answer, 408);
+    assert_eq!(message, "keyfob kube proxy: the body of the request arrives too slowly");
+    assert_eq!(server.requests().len(), 0);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod forward;
 mod socket;
 
 use std::{
+    future,
     io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -21,26 +22,20 @@ use std::{
 };
 
 use clap::Args;
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::service_fn;
+use keyfob_http::server::{self, Limits, Listener, Pace};
 use kube::Client;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
-    time::sleep,
-};
+use tokio::net::TcpListener;
 
-use self::{doorkeeper::Doorkeeper, forward::forward, socket::Socket};
+use self::{doorkeeper::Doorkeeper, forward::forward, socket::SocketFile};
 use super::{cluster_args::ClusterArgs, on_cluster};
 use crate::{Outcome, Verdict, lookup::LookupFailure};
-
-/// After a connection could not be accepted: perhaps a file is closed in the meantime.
-const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 #[command(after_help = "When it is ready it prints one line on stdout: its address.\n\
                   Whoever can reach that address acts as the kubeconfig's user. Requests that name another host or come from a \
-                  web page of another origin are refused; Authorization and impersonation headers are taken out. If the plugin \
+                  web page of another origin are refused; headers that say who asks (Authorization, Impersonate-*, X-Remote-*) are \
+                  taken out. If the plugin \
                   fails, the answer is a Status with code 502 that says why.\n\
                   Exit codes: 0 it was stopped by a signal, 1 it could not start, 2 a flag, the kubeconfig or the kuberc is wrong.")]
 pub(super) struct ProxyArgs {
@@ -76,23 +71,17 @@ impl ProxyArgs {
     /// Until somebody stops us.
     async fn serve(&self, client: Client) -> io::Result<Outcome> {
         if let Some(path) = &self.unix_socket {
-            let socket = Socket::open(path)?;
+            let (_file, listener) = SocketFile::listen(path)?;
             announce(&path.display().to_string()).await?;
-            let door = Arc::new(Doorkeeper::of_a_socket(self.read_only));
-            loop {
-                let accepted = socket.listener.accept().await;
-                welcome(accepted, &door, &client).await;
-            }
+            serve(listener, Doorkeeper::of_a_socket(self.read_only), client).await;
+            return Ok(Outcome::default());
         }
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let listener = TcpListener::bind(address).await.map_err(|error| taken(&error, address))?;
         let address = listener.local_addr()?;
         announce(&format!("http://{address}")).await?;
-        let door = Arc::new(Doorkeeper::of_a_port(address.port(), self.read_only));
-        loop {
-            let accepted = listener.accept().await;
-            welcome(accepted, &door, &client).await;
-        }
+        serve(listener, Doorkeeper::of_a_port(address.port(), self.read_only), client).await;
+        Ok(Outcome::default())
     }
 }
 
@@ -101,30 +90,24 @@ fn taken(error: &io::Error, address: SocketAddr) -> io::Error {
     io::Error::new(error.kind(), why)
 }
 
-/// Answers a connection beside the others. One that fails is no reason to end.
-async fn welcome<A>(
-    accepted: io::Result<(impl AsyncRead + AsyncWrite + Send + Unpin + 'static, A)>,
-    door: &Arc<Doorkeeper>,
-    client: &Client,
-) {
-    let (door, client) = (Arc::clone(door), client.clone());
-    let stream = match accepted {
-        Ok((stream, _)) => stream,
-        Err(error) => {
-            tracing::warn!(%error, "cannot accept a connection");
-            return sleep(AFTER_FAILED_ACCEPT).await;
-        }
-    };
-    tokio::spawn(async move {
-        let service = service_fn(|request| forward(request, &door, &client));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades();
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection ended");
-        }
-    });
+async fn serve(listener: impl Into<Listener>, door: Doorkeeper, client: Client) {
+    let door = Arc::new(door);
+    let service = service_fn(move |request| forward(request, Arc::clone(&door), client.clone()));
+    server::serve(listener, None, service, limits(), future::pending()).await;
+}
+
+/// Most programs come from one address, 127.0.0.1, and keep connections open for watches. So it has a larger share here, and a
+/// quarter is left for others.
+fn limits() -> Limits {
+    Limits {
+        connections: 512,
+        connections_per_peer: 384,
+        body: Pace { patience: Duration::from_secs(10), bytes_per_second: 64 << 10 },
+        // As much as any API server reads.
+        body_size: 8 << 20,
+        buffered: 64 << 20,
+        ..Limits::default()
+    }
 }
 
 async fn announce(address: &str) -> io::Result<()> {

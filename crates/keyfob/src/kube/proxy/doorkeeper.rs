@@ -1,8 +1,9 @@
 //! Who may come in.
 
 use http::{
-    HeaderMap, Method,
+    HeaderMap, Method, Request, Uri,
     header::{HOST, ORIGIN, UPGRADE},
+    uri::{Authority, Scheme},
 };
 
 /// Keeps other people's web pages out.
@@ -31,19 +32,22 @@ impl Doorkeeper {
     }
 
     /// Why a request is refused, if it is.
-    pub(super) fn refuses(&self, method: &Method, headers: &HeaderMap) -> Option<&'static str> {
+    pub(super) fn refuses<B>(&self, request: &Request<B>) -> Option<&'static str> {
+        let (method, headers) = (request.method(), request.headers());
         if let Some(port) = self.port {
-            let mut hosts = headers.get_all(HOST).iter();
-            let is_ours = |host: &str| NAMES.iter().any(|name| is_at(host, name, port));
-            let host = hosts.next().and_then(|host| host.to_str().ok());
-            if !host.is_some_and(is_ours) || hosts.next().is_some() {
-                return Some("the Host header names another host or port than this proxy's");
+            let target = request.uri();
+            if !names_only(port, target, headers) {
+                return Some(
+                    "the Host header or the request line names another host or port than this proxy's",
+                );
             }
-            let of_ours = |origin: &str| origin.strip_prefix("http://").is_some_and(is_ours);
+            let is_ours = |origin: &str| is_origin(origin, port);
             let mut origins = headers.get_all(ORIGIN).iter();
-            let is_foreign =
-                headers.get("sec-fetch-site").is_some_and(|site| !HOME.contains(&site.as_bytes()));
-            if is_foreign || !origins.all(|origin| origin.to_str().is_ok_and(of_ours)) {
+            // A request that says different things about its origin is refused for the worst of them.
+            let mut sites = headers.get_all("sec-fetch-site").iter();
+            if !sites.all(|site| HOME.contains(&site.as_bytes()))
+                || !origins.all(|origin| origin.to_str().is_ok_and(is_ours))
+            {
                 return Some("it comes from a web page of another origin");
             }
         }
@@ -58,6 +62,26 @@ impl Doorkeeper {
     }
 }
 
+/// Whether a request names this proxy: in the one `Host` header, and in its request line if that has a whole address, which
+/// would count instead of the header.
+fn names_only(port: u16, target: &Uri, headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok());
+    let has_one = host.is_some_and(|host| is_host(host, port)) && hosts.next().is_none();
+    let is_ours = |authority: &Authority| is_host(authority.as_str(), port);
+    has_one
+        && target.authority().is_none_or(is_ours)
+        && target.scheme().is_none_or(|scheme| *scheme == Scheme::HTTP)
+}
+
+fn is_origin(origin: &str, port: u16) -> bool {
+    origin.strip_prefix("http://").is_some_and(|host| is_host(host, port))
+}
+
+fn is_host(host: &str, port: u16) -> bool {
+    NAMES.iter().any(|name| is_at(host, name, port))
+}
+
 /// Port 80 need not be named.
 fn is_at(host: &str, name: &str, port: u16) -> bool {
     let rest = host.get(..name.len()).filter(|it| it.eq_ignore_ascii_case(name));
@@ -70,22 +94,21 @@ fn is_at(host: &str, name: &str, port: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
-    fn asked(headers: &[(&'static str, &'static str)]) -> HeaderMap {
-        let pairs = headers.iter();
-        let pairs =
-            pairs.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
-        HeaderMap::from_iter(pairs.collect::<Vec<_>>())
+    fn asked(method: Method, headers: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::builder().method(method).uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap()
     }
 
     #[test]
     fn only_this_machine_by_its_own_names_is_let_in() {
         let door = Doorkeeper::of_a_port(8001, false);
         for host in ["127.0.0.1:8001", "localhost:8001", "LOCALHOST:8001", "[::1]:8001"] {
-            assert_eq!(door.refuses(&Method::GET, &asked(&[("host", host)])), None, "{host}");
+            assert_eq!(door.refuses(&asked(Method::GET, &[("host", host)])), None, "{host}");
         }
         for host in [
             "evil.example:8001",
@@ -95,40 +118,85 @@ mod tests {
             "localhost:8001.evil",
             "",
         ] {
-            assert!(door.refuses(&Method::GET, &asked(&[("host", host)])).is_some(), "{host}");
+            assert!(door.refuses(&asked(Method::GET, &[("host", host)])).is_some(), "{host}");
         }
-        assert!(door.refuses(&Method::GET, &asked(&[])).is_some());
+        assert!(door.refuses(&asked(Method::GET, &[])).is_some());
     }
 
     #[test]
     fn a_web_page_of_another_origin_is_kept_out() {
         let door = Doorkeeper::of_a_port(8001, false);
-        let from = |origin| asked(&[("host", "localhost:8001"), ("origin", origin)]);
-        assert_eq!(door.refuses(&Method::POST, &from("http://localhost:8001")), None);
+        let from = |origin| asked(Method::POST, &[("host", "localhost:8001"), ("origin", origin)]);
+        assert_eq!(door.refuses(&from("http://localhost:8001")), None);
         for origin in
             ["http://evil.example", "https://localhost:8001", "null", "http://localhost:3000"]
         {
-            assert!(door.refuses(&Method::GET, &from(origin)).is_some(), "{origin}");
+            assert!(door.refuses(&from(origin)).is_some(), "{origin}");
         }
-        let at = |site| asked(&[("host", "localhost:8001"), ("sec-fetch-site", site)]);
-        assert_eq!(door.refuses(&Method::GET, &at("none")), None);
+        let at = |site| asked(Method::GET, &[("host", "localhost:8001"), ("sec-fetch-site", site)]);
+        assert_eq!(door.refuses(&at("none")), None);
         for site in ["cross-site", "same-site", "?"] {
-            assert!(door.refuses(&Method::GET, &at(site)).is_some(), "{site}");
+            assert!(door.refuses(&at(site)).is_some(), "{site}");
+        }
+    }
+
+    #[test]
+    fn every_value_of_a_repeated_header_counts() {
+        let door = Doorkeeper::of_a_port(8001, false);
+        let (ours, home) = (("host", "localhost:8001"), ("sec-fetch-site", "same-origin"));
+        let origin = ("origin", "http://localhost:8001");
+        assert_eq!(door.refuses(&asked(Method::GET, &[ours, home, home, origin, origin])), None);
+        for other in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-origin, cross-site"),
+            ("sec-fetch-site", ""),
+            ("origin", "https://evil.example"),
+            ("origin", "http://localhost:8001, https://evil.example"),
+            ("origin", "http://localhost:8001 https://evil.example"),
+            ("host", "evil.example"),
+            ("host", "localhost:8001"),
+        ] {
+            for headers in [[ours, home, origin, other], [other, origin, home, ours]] {
+                assert!(door.refuses(&asked(Method::GET, &headers)).is_some(), "{headers:?}");
+            }
+        }
+        let list = [("host", "localhost:8001,evil.example")];
+        assert!(door.refuses(&asked(Method::GET, &list)).is_some());
+    }
+
+    #[test]
+    fn the_host_of_the_request_line_counts_too() {
+        let door = Doorkeeper::of_a_port(8001, false);
+        let at = |target: &str| {
+            let mut request = asked(Method::GET, &[("host", "localhost:8001")]);
+            *request.uri_mut() = target.parse().unwrap();
+            request
+        };
+        assert_eq!(door.refuses(&at("http://localhost:8001/version")), None);
+        assert_eq!(door.refuses(&at("http://127.0.0.1:8001/version")), None);
+        for target in [
+            "http://evil.example/version",
+            "http://localhost/version",
+            "https://localhost:8001/version",
+            "http://localhost:8001@evil.example/version",
+            "http://evil@localhost:8001/version",
+        ] {
+            assert!(door.refuses(&at(target)).is_some(), "{target}");
         }
     }
 
     #[test]
     fn no_proxy_is_a_tunnel() {
         let door = Doorkeeper::of_a_socket(false);
-        assert_eq!(door.refuses(&Method::DELETE, &asked(&[])), None);
-        assert!(door.refuses(&Method::CONNECT, &asked(&[])).is_some());
+        assert_eq!(door.refuses(&asked(Method::DELETE, &[])), None);
+        assert!(door.refuses(&asked(Method::CONNECT, &[])).is_some());
     }
 
     #[test]
     fn a_read_only_proxy_changes_nothing() {
         let door = Doorkeeper::of_a_socket(true);
-        assert_eq!(door.refuses(&Method::GET, &asked(&[])), None);
-        assert!(door.refuses(&Method::DELETE, &asked(&[])).is_some());
-        assert!(door.refuses(&Method::GET, &asked(&[("upgrade", "websocket")])).is_some());
+        assert_eq!(door.refuses(&asked(Method::GET, &[])), None);
+        assert!(door.refuses(&asked(Method::DELETE, &[])).is_some());
+        assert!(door.refuses(&asked(Method::GET, &[("upgrade", "websocket")])).is_some());
     }
 }

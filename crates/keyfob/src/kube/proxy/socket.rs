@@ -12,15 +12,14 @@ use std::{
 
 use tokio::net::UnixListener;
 
-/// A socket that is gone with the value.
-pub(super) struct Socket {
-    pub(super) listener: UnixListener,
+/// The file of a socket, which is gone with the value.
+pub(super) struct SocketFile {
     path: PathBuf,
 }
 
-impl Socket {
-    /// One that was left by a proxy that died is replaced; anything else that is there is left alone.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+impl SocketFile {
+    /// Makes the file and listens there. One that was left by a proxy that died is replaced; anything else that is there is left alone.
+    pub(super) fn listen(path: &Path) -> io::Result<(Self, UnixListener)> {
         let listener = listen(path).map_err(|error| {
             let why = format!(
                 "cannot listen at {}: {error}; choose another path with --unix-socket",
@@ -28,11 +27,11 @@ impl Socket {
             );
             io::Error::new(error.kind(), why)
         })?;
-        Ok(Self { listener, path: path.to_owned() })
+        Ok((Self { path: path.to_owned() }, listener))
     }
 }
 
-impl Drop for Socket {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         // Somebody else may have removed it.
         fs::remove_file(&self.path).unwrap_or_default();
