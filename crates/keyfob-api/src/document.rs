@@ -12,6 +12,7 @@ mod path;
 mod problem;
 mod quote;
 mod read;
+mod shape;
 mod split;
 mod yaml;
 
@@ -27,11 +28,22 @@ pub use read::{Item, Reading};
 pub use split::documents;
 pub use yaml::{DuplicateKey, YamlError, YamlProblem};
 
+pub(crate) use shape::Shape;
+
 use crate::Secret;
 pub use crate::answer::fold as folded_name;
 
 /// How deep lists and objects may lie in each other: Go's limit.
 const MAX_DEPTH: usize = 10_000;
+
+/// How many values a document may have; the name of a field counts as one too.
+///
+/// A value that is two bytes of text (`0,`) takes tens of bytes in memory, so the length of a text alone does not bound
+/// what reading it costs. The configurations and answers of Kubernetes have a few hundred values.
+pub const MAX_VALUES: usize = 1 << 18;
+
+/// How many repeated keys of a YAML document are kept; the others are counted.
+const MAX_DUPLICATES: usize = 100;
 
 /// A document that was read.
 ///
@@ -54,30 +66,62 @@ const MAX_DEPTH: usize = 10_000;
 pub struct Document {
     /// The value of the whole document.
     pub root: Node,
-    /// Keys that a YAML mapping sets twice, in the order in which Go reports them. Always empty for JSON, where
-    /// [`Reading`] finds repeated fields.
+    /// Keys that a YAML mapping sets twice, in the order in which Go reports them: the first hundred. Always empty for
+    /// JSON, where [`Reading`] finds repeated fields.
     pub duplicates: Vec<DuplicateKey>,
+    /// How many more keys are set twice.
+    pub more_duplicates: usize,
 }
 
 impl Document {
-    /// Reads JSON if the first character that is not a space is `{`, and YAML otherwise.
+    /// Reads JSON if the first character that is not a space is `{`, and YAML otherwise. [`MAX_VALUES`] is the limit.
     pub fn read(text: &[u8]) -> Result<Self, DocumentError> {
-        if looks_like_json(text) { Ok(Self::read_json(text)?) } else { Ok(Self::read_yaml(text)?) }
+        Self::read_up_to(text, MAX_VALUES)
     }
 
-    /// Reads JSON as Go's `encoding/json` does.
+    /// Like [`Document::read`], with another limit: for files that list a whole cluster.
+    pub fn read_up_to(text: &[u8], max_values: usize) -> Result<Self, DocumentError> {
+        if looks_like_json(text) {
+            Ok(Self::of_json(json::read(text, &Shape::Any, max_values)?))
+        } else {
+            Ok(yaml::read(text, max_values)?)
+        }
+    }
+
+    /// Reads JSON as Go's `encoding/json` does. [`MAX_VALUES`] is the limit.
     pub fn read_json(text: &[u8]) -> Result<Self, JsonError> {
-        Ok(Self { root: json::read(text)?, duplicates: Vec::new() })
+        Self::read_json_of(text, &Shape::Any)
     }
 
-    /// Reads the first YAML document as `sigs.k8s.io/yaml` does.
+    /// Like [`Document::read_json`], but what the shape does not name is checked and skipped.
+    pub(crate) fn read_json_of(text: &[u8], shape: &'static Shape) -> Result<Self, JsonError> {
+        Ok(Self::of_json(json::read(text, shape, MAX_VALUES)?))
+    }
+
+    /// Like [`Document::read`], but what the shape does not name is skipped if it is JSON.
+    pub(crate) fn read_of(text: &[u8], shape: &'static Shape) -> Result<Self, DocumentError> {
+        if looks_like_json(text) {
+            Ok(Self::read_json_of(text, shape)?)
+        } else {
+            Ok(Self::read_yaml(text)?)
+        }
+    }
+
+    /// Reads the first YAML document as `sigs.k8s.io/yaml` does. [`MAX_VALUES`] is the limit.
     pub fn read_yaml(text: &[u8]) -> Result<Self, YamlError> {
-        yaml::read(text)
+        yaml::read(text, MAX_VALUES)
+    }
+
+    fn of_json(root: Node) -> Self {
+        Self { root, duplicates: Vec::new(), more_duplicates: 0 }
     }
 
     /// What Kubernetes' strict decoders say about [`Document::duplicates`]; `None` if there are none.
     pub fn duplicates_message(&self) -> Option<String> {
-        let lines: Vec<String> = self.duplicates.iter().map(DuplicateKey::message).collect();
+        let mut lines: Vec<String> = self.duplicates.iter().map(DuplicateKey::message).collect();
+        if self.more_duplicates > 0 {
+            lines.push(format!("and {} more keys already set in map", self.more_duplicates));
+        }
         (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", lines.join("\n  ")))
     }
 }
@@ -181,19 +225,19 @@ pub enum Value {
     /// A boolean.
     Bool(bool),
     /// A number: its own text in JSON; in YAML the text that Go's encoder gives it.
-    Number(String),
+    Number(Box<str>),
     /// A string.
     String(Secret<String>),
     /// A list.
-    List(Vec<Node>),
+    List(Box<[Node]>),
     /// An object.
-    Map(Vec<Field>),
+    Map(Box<[Field]>),
 }
 
 impl Value {
     fn give_children(&mut self, to: &mut Vec<Node>) {
         match self {
-            Self::List(items) => to.append(items),
+            Self::List(items) => to.extend(mem::take(items)),
             Self::Map(fields) => to.extend(mem::take(fields).into_iter().map(|field| field.node)),
             Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) => {}
         }

@@ -9,11 +9,20 @@ use thiserror::Error;
 use crate::{
     Secret, Timestamp,
     answer::{InvalidField, SeenName, TypeMeta},
-    document::{Document, FieldError, Item, JsonError, Reading},
+    document::{Document, FieldError, Item, JsonError, Reading, Shape},
     encode::JsonWriter,
 };
 
 const RESPONSE_KIND: &str = "RegistryCredentialPluginResponse";
+
+/// What is read of an answer.
+const SHAPE: Shape = Shape::Object(&[
+    ("kind", Shape::Scalar),
+    ("apiVersion", Shape::Scalar),
+    ("expirationTimestamp", Shape::Scalar),
+    ("username", Shape::Scalar),
+    ("password", Shape::Scalar),
+]);
 
 /// Asks a plugin of the first dialect for the credential of an image.
 ///
@@ -84,7 +93,7 @@ impl RegistryCredentialPluginResponse {
 
     /// Reads an answer. Kind and version may be absent; unknown fields are ignored.
     pub fn decode(stdout: &[u8]) -> Result<Self, FirstKepError> {
-        let document = Document::read_json(stdout)?;
+        let document = Document::read_json_of(stdout, &SHAPE)?;
         let meta = TypeMeta::sniff(&document.root)?;
         if !meta.kind.is_empty() && meta.kind != RESPONSE_KIND {
             return Err(FirstKepError::Kind(SeenName::kind(&meta.kind)));

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::{
     Secret,
-    document::{Document, Field, JsonError, Node, Value},
+    document::{Document, Field, JsonError, Node, Shape, Value},
     encode::{JsonWriter, compact},
 };
 
@@ -26,7 +26,7 @@ pub struct RawJson(Secret<String>);
 impl RawJson {
     /// Checks and compacts a JSON text; order, numbers and escapes stay as they are.
     pub fn parse(json: &str) -> Result<Self, JsonError> {
-        Document::read_json(json.as_bytes())?;
+        Document::read_json_of(json.as_bytes(), &Shape::Nothing)?;
         Ok(Self(compact(json)))
     }
 

@@ -21,13 +21,14 @@ pub(crate) fn run(args: &ValidateArgs) -> Outcome {
     let path = args.path.as_deref().or(args.host.config.as_deref()).unwrap_or(Path::new(""));
     match Config::read(path) {
         Ok(config) if args.migrate => migrated(&config, args),
-        Ok(config) => printed(&judged(&config, args, args.reader), args),
-        Err(error) => printed(&unread(path, &error), args),
+        Ok(config) => printed(judged(&config, args, args.reader), args),
+        Err(error) => printed(unread(path, &error), args),
     }
 }
 
-fn printed(report: &Report, args: &ValidateArgs) -> Outcome {
-    let (text, verdict) = (report.print(args.output), report.verdict());
+fn printed(report: Report, args: &ValidateArgs) -> Outcome {
+    let verdict = report.verdict();
+    let text = report.print(args.output);
     if args.migrate {
         return Outcome { stderr: text, verdict, ..Outcome::default() };
     }
@@ -50,7 +51,7 @@ fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
     let gates = args.host.feature_gates();
     let mut report = Report::of_config(config, args.host.bin_dir.is_some());
     if let Err(invalid) = config.validate(gates.gates) {
-        report.refuse(invalid.to_string(), invalid.errors().iter().map(Trouble::from));
+        report.refuse(&invalid.to_string(), invalid.errors().iter().map(Trouble::from));
     }
     let lint = config.lint(args.host.bin_dir.as_deref());
     report.add(lint.iter().map(Trouble::from), reader);
@@ -72,7 +73,7 @@ fn unread(path: &Path, error: &ReadError) -> Report {
     let answer = (error.problem() == ReadProblem::Kind).then(|| answer::judged(path)).flatten();
     answer.unwrap_or_else(|| {
         let mut report = Report::unread();
-        report.refuse(error.to_string(), error.errors().iter().map(Trouble::from));
+        report.refuse(&error.to_string(), error.errors().iter().map(Trouble::from));
         report
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! Upstream: `encoding/json` of Go 1.26 (its scanner for the grammar, `unquote` for strings): lone surrogates and bytes
 //! that are not UTF-8 become U+FFFD, control characters in strings are refused, nesting ends at 10,000.
+//! Differs: a document has at most [`super::MAX_VALUES`] values.
 //! Differs: errors say where and what was wanted, and never quote the text, unless Go's own words are asked for.
 
 mod go;
@@ -11,7 +12,7 @@ use thiserror::Error;
 
 pub(super) use text::push_lossy;
 
-use super::{Field, MAX_DEPTH, Node, Position, Value};
+use super::{Field, MAX_DEPTH, Node, Position, Shape, Value};
 use crate::Secret;
 
 /// Why a text is not JSON, and where.
@@ -46,20 +47,34 @@ pub enum JsonProblem {
     /// Lists and objects lie too deep in each other.
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// There are too many values.
+    #[error("more than {0} values")]
+    TooManyValues(usize),
     /// More text follows the value.
     #[error("unexpected text after the value")]
     TrailingData,
 }
 
-pub(super) fn read(text: &[u8]) -> Result<Node, JsonError> {
-    let mut reader = Reader { text, at: 0, counted: 0, position: Position::START };
-    reader.document()
+pub(super) fn read(
+    text: &[u8],
+    shape: &'static Shape,
+    max_values: usize,
+) -> Result<Node, JsonError> {
+    let start = Position::START;
+    Reader { text, at: 0, counted: 0, position: start, shape, max_values, values: 0 }.document()
 }
 
 /// A list or object that is not closed yet.
-enum Open {
-    List(Position, Vec<Node>),
-    Map(Position, Vec<Field>, (Secret<String>, Position)),
+struct Open {
+    at: Position,
+    shape: &'static Shape,
+    content: Content,
+}
+
+enum Content {
+    List(Vec<Node>),
+    /// The fields before, and the name of the next.
+    Map(Vec<Field>, Secret<String>, Position),
 }
 
 struct Reader<'a> {
@@ -68,9 +83,14 @@ struct Reader<'a> {
     /// Up to where `position` has been counted.
     counted: usize,
     position: Position,
+    /// What is wanted of the whole document.
+    shape: &'static Shape,
+    max_values: usize,
+    /// How many values have been kept.
+    values: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// One loop instead of recursion: text that nests too deep must not overflow the stack.
     fn document(&mut self) -> Result<Node, JsonError> {
         let mut open: Vec<Open> = Vec::new();
@@ -97,19 +117,32 @@ impl Reader<'_> {
     fn value_or_open(&mut self, open: &mut Vec<Open>) -> Result<Option<Node>, JsonError> {
         self.skip_space();
         let at = self.position();
+        let shape = open.last().map_or(self.shape, Open::next);
+        let keep = !matches!(shape, Shape::Nothing);
         let value = match self.peek() {
-            Some(b'[' | b'{') => return self.open(at, open),
-            Some(b'"') => Value::String(self.string()?),
+            Some(b'[' | b'{') => return self.open(at, shape, open),
+            Some(b'"') => {
+                let raw = self.string()?;
+                if keep { Value::String(Secret::new(text::unquote(raw))) } else { Value::Null }
+            }
             Some(b't') => self.literal(b"true", Value::Bool(true))?,
             Some(b'f') => self.literal(b"false", Value::Bool(false))?,
             Some(b'n') => self.literal(b"null", Value::Null)?,
-            Some(b'-' | b'0'..=b'9') => Value::Number(self.number()?),
+            Some(b'-' | b'0'..=b'9') => {
+                let raw = self.number()?;
+                if keep { Value::Number(String::from_utf8_lossy(raw).into()) } else { Value::Null }
+            }
             _ => return Err(self.expected("a value")),
         };
         Ok(Some(Node::new(value, at)))
     }
 
-    fn open(&mut self, at: Position, open: &mut Vec<Open>) -> Result<Option<Node>, JsonError> {
+    fn open(
+        &mut self,
+        at: Position,
+        shape: &'static Shape,
+        open: &mut Vec<Open>,
+    ) -> Result<Option<Node>, JsonError> {
         if open.len() >= MAX_DEPTH {
             return Err(self.error(JsonProblem::TooDeep));
         }
@@ -119,37 +152,49 @@ impl Reader<'_> {
         }
         self.skip_space();
         if self.eat(if is_map { b'}' } else { b']' }) {
-            let value = if is_map { Value::Map(Vec::new()) } else { Value::List(Vec::new()) };
+            let value =
+                if is_map { Value::Map(Box::default()) } else { Value::List(Box::default()) };
             return Ok(Some(Node::new(value, at)));
         }
-        open.push(if is_map {
-            Open::Map(at, Vec::new(), self.name()?)
+        let content = if is_map {
+            let (name, name_at) = self.name(shape.keeps(true))?;
+            Content::Map(Vec::new(), name, name_at)
         } else {
-            Open::List(at, Vec::new())
-        });
+            Content::List(Vec::new())
+        };
+        open.push(Open { at, shape, content });
         Ok(None)
     }
 
     fn add(&mut self, parent: Open, node: Node) -> Result<Added, JsonError> {
         self.skip_space();
-        match parent {
-            Open::List(at, mut items) => {
-                items.push(node);
+        let Open { at, shape, content } = parent;
+        match content {
+            Content::List(mut items) => {
+                if shape.keeps(false) {
+                    self.count(1)?;
+                    items.push(node);
+                }
                 if self.eat(b',') {
-                    Ok(Added::Open(Open::List(at, items)))
+                    Ok(Added::Open(Open { at, shape, content: Content::List(items) }))
                 } else if self.eat(b']') {
-                    Ok(Added::Closed(Node::new(Value::List(items), at)))
+                    Ok(Added::Closed(Node::new(Value::List(items.into()), at)))
                 } else {
                     Err(self.expected("`,` or `]`"))
                 }
             }
-            Open::Map(at, mut fields, (name, name_at)) => {
-                fields.push(Field { name, at: name_at, node });
+            Content::Map(mut fields, name, name_at) => {
+                if shape.keeps(true) {
+                    self.count(2)?;
+                    fields.push(Field { name, at: name_at, node });
+                }
                 if self.eat(b',') {
                     self.skip_space();
-                    Ok(Added::Open(Open::Map(at, fields, self.name()?)))
+                    let (name, name_at) = self.name(shape.keeps(true))?;
+                    let content = Content::Map(fields, name, name_at);
+                    Ok(Added::Open(Open { at, shape, content }))
                 } else if self.eat(b'}') {
-                    Ok(Added::Closed(Node::new(Value::Map(fields), at)))
+                    Ok(Added::Closed(Node::new(Value::Map(fields.into()), at)))
                 } else {
                     Err(self.expected("`,` or `}`"))
                 }
@@ -157,13 +202,22 @@ impl Reader<'_> {
         }
     }
 
+    fn count(&mut self, more: usize) -> Result<(), JsonError> {
+        self.values += more;
+        if self.values <= self.max_values {
+            return Ok(());
+        }
+        Err(self.error(JsonProblem::TooManyValues(self.max_values)))
+    }
+
     /// A field's name and the colon after it.
-    fn name(&mut self) -> Result<(Secret<String>, Position), JsonError> {
+    fn name(&mut self, keep: bool) -> Result<(Secret<String>, Position), JsonError> {
         let at = self.position();
         if self.peek() != Some(b'"') {
             return Err(self.expected("a field name in double quotes"));
         }
-        let name = self.string()?;
+        let raw = self.string()?;
+        let name = if keep { Secret::new(text::unquote(raw)) } else { Secret::default() };
         self.skip_space();
         if self.eat(b':') { Ok((name, at)) } else { Err(self.expected("`:`")) }
     }
@@ -185,7 +239,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn number(&mut self) -> Result<String, JsonError> {
+    fn number(&mut self) -> Result<&'a [u8], JsonError> {
         let start = self.at;
         self.eat(b'-');
         if !self.eat(b'0') {
@@ -200,8 +254,7 @@ impl Reader<'_> {
             }
             self.digits()?;
         }
-        let text = self.text.get(start..self.at).unwrap_or_default();
-        Ok(String::from_utf8_lossy(text).into_owned())
+        Ok(self.text.get(start..self.at).unwrap_or_default())
     }
 
     fn digits(&mut self) -> Result<(), JsonError> {
@@ -212,7 +265,8 @@ impl Reader<'_> {
         if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
-    fn string(&mut self) -> Result<Secret<String>, JsonError> {
+    /// A string as it is written, without its quotes.
+    fn string(&mut self) -> Result<&'a [u8], JsonError> {
         self.at += 1;
         let start = self.at;
         loop {
@@ -226,7 +280,7 @@ impl Reader<'_> {
         }
         let raw = self.text.get(start..self.at).unwrap_or_default();
         self.at += 1;
-        Ok(Secret::new(text::unquote(raw)))
+        Ok(raw)
     }
 
     /// Checks an escape and steps over it.
@@ -293,6 +347,16 @@ impl Reader<'_> {
     }
 }
 
+impl Open {
+    /// What is wanted of the value that comes next.
+    fn next(&self) -> &'static Shape {
+        match &self.content {
+            Content::List(_) => self.shape.item(),
+            Content::Map(_, name, _) => self.shape.field(name.expose()),
+        }
+    }
+}
+
 enum Added {
     Open(Open),
     Closed(Node),
@@ -301,6 +365,11 @@ enum Added {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::MAX_VALUES;
+
+    fn read(text: &[u8]) -> Result<Node, JsonError> {
+        super::read(text, &Shape::Any, MAX_VALUES)
+    }
 
     #[test]
     fn refusals_say_what_and_where() {

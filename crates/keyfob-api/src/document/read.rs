@@ -41,10 +41,13 @@ impl Reading {
 
     fn report(&self, problem: StrictProblem, path: &Path<'_>, at: Position) {
         const LIMIT: usize = 100;
-        let issue = StrictIssue { problem, path: path.to_owned(), at };
         let mut issues = self.issues.borrow_mut();
+        if issues.len() >= LIMIT {
+            return;
+        }
+        let issue = StrictIssue { problem, path: path.to_owned(), at };
         let known = |seen: &StrictIssue| (seen.problem, &seen.path) == (problem, &issue.path);
-        if issues.len() < LIMIT && !issues.iter().any(known) {
+        if !issues.iter().any(known) {
             issues.push(issue);
         }
     }

@@ -10,6 +10,8 @@
 //! Differs: keys that are equal only after conversion to strings (`1` and `"1"`): the later one wins (upstream: random).
 //! Differs: aliases may not repeat more than 32 MiB of text, nor cause more than four million steps; of a long tag prefix
 //! only the beginning counts.
+//! Differs: a document has at most [`super::MAX_VALUES`] values, those that aliases repeat included.
+//! Differs: of repeated keys the first hundred are listed, and the others counted.
 //! Differs: bytes of a `!!binary` value that are no text become U+FFFD itself (upstream writes its escape).
 //! Differs: a byte order mark inside the text is always content (upstream: sometimes skips a character instead).
 
@@ -30,9 +32,9 @@ use thiserror::Error;
 use super::{Document, Position};
 use crate::{Secret, go_quote::Quoted};
 
-pub(super) fn read(text: &[u8]) -> Result<Document, YamlError> {
-    let composed = compose::compose(text)?;
-    convert::convert(&composed)
+pub(super) fn read(text: &[u8], max_values: usize) -> Result<Document, YamlError> {
+    let composed = compose::compose(text, max_values)?;
+    convert::convert(&composed, max_values)
 }
 
 /// A key that a mapping sets twice.
@@ -84,6 +86,9 @@ pub enum YamlProblem {
     /// Lists and mappings lie too deep in each other.
     #[error("exceeded max depth of 10000")]
     TooDeep,
+    /// There are too many values.
+    #[error("more than {0} values")]
+    TooManyValues(usize),
     /// An alias names an anchor that does not come before it.
     #[error("unknown anchor referenced")]
     UnknownAnchor,
@@ -139,7 +144,11 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RawJson;
+    use crate::{RawJson, document::MAX_VALUES};
+
+    fn read(text: &[u8]) -> Result<Document, YamlError> {
+        super::read(text, MAX_VALUES)
+    }
 
     fn json(text: &str) -> String {
         match read(text.as_bytes()) {

@@ -14,7 +14,7 @@ use super::{ExecCredentialSpec, ExecVersion, GROUP, KIND, spec::read_pointer};
 use crate::{
     Secret, Timestamp,
     answer::{InvalidField, SeenName, TypeMeta},
-    document::{Document, DocumentError, FieldError, Item, Reading},
+    document::{Document, DocumentError, FieldError, Item, Reading, Shape},
     encode::JsonWriter,
 };
 
@@ -86,11 +86,26 @@ struct Answer {
 }
 
 impl Answer {
+    const SHAPE: Shape = Shape::Object(&[
+        ("kind", Shape::Scalar),
+        ("apiVersion", Shape::Scalar),
+        ("spec", Shape::Any),
+        (
+            "status",
+            Shape::Object(&[
+                ("expirationTimestamp", Shape::Scalar),
+                ("token", Shape::Scalar),
+                ("clientCertificateData", Shape::Scalar),
+                ("clientKeyData", Shape::Scalar),
+            ]),
+        ),
+    ]);
+
     fn decode(stdout: &[u8], configured: ExecVersion) -> Result<Self, ExecDecodingError> {
         if stdout.starts_with(b"k8s\0") {
             return Err(ExecDecodingError::Protobuf);
         }
-        let document = Document::read(stdout)?;
+        let document = Document::read_of(stdout, &Self::SHAPE)?;
         let meta = TypeMeta::sniff(&document.root)?;
         let version = version_of(&meta, configured)?;
         if !meta.kind.is_empty() && meta.kind != KIND {

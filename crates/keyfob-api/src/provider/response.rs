@@ -16,7 +16,7 @@ use super::{CacheKeyType, CacheKeyTypeHint, ProviderVersion};
 use crate::{
     GoDuration, Secret,
     answer::{SeenName, TypeMeta},
-    document::{Document, FieldError, Item, Reading},
+    document::{Document, FieldError, Item, Reading, Shape},
     encode::JsonWriter,
 };
 
@@ -61,7 +61,7 @@ impl CredentialProviderResponse {
 
     /// Reads an answer whatever version it says it is of: what else is wrong with one whose version is.
     pub fn decode_any_version(stdout: &[u8]) -> Result<Self, ResponseError> {
-        let document = Document::read_json(stdout)?;
+        let document = Document::read_json_of(stdout, &Fields::SHAPE)?;
         let meta = TypeMeta::sniff(&document.root)?;
         UncheckedResponse::of_document(&document, &meta)?.check()
     }
@@ -112,7 +112,7 @@ pub struct UncheckedResponse {
 impl UncheckedResponse {
     /// Reads a plugin's output, in upstream's order: JSON, version, kind, fields.
     pub fn decode(stdout: &[u8], expected: ProviderVersion) -> Result<Self, ResponseError> {
-        let document = Document::read_json(stdout)?;
+        let document = Document::read_json_of(stdout, &Fields::SHAPE)?;
         let meta = TypeMeta::sniff(&document.root)?;
         if meta.api_version != expected.api_version() {
             return Err(ResponseError::Version {
@@ -161,6 +161,17 @@ struct Fields {
 
 impl Fields {
     const NAMES: [&str; 5] = ["kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth"];
+
+    const SHAPE: Shape = Shape::Object(&[
+        ("kind", Shape::Scalar),
+        ("apiVersion", Shape::Scalar),
+        ("cacheKeyType", Shape::Scalar),
+        ("cacheDuration", Shape::Scalar),
+        (
+            "auth",
+            Shape::Map(&Shape::Object(&[("username", Shape::Scalar), ("password", Shape::Scalar)])),
+        ),
+    ]);
 
     fn set(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
         match name {

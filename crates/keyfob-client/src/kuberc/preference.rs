@@ -50,7 +50,10 @@ impl Preference {
         reading.root(&document.root).object(fields, |name, item| read.field(name, item))?;
         let duplicates = document.duplicates.iter().map(DuplicateKey::message);
         let issues = reading.into_issues();
-        let warnings = duplicates.chain(issues.iter().map(ToString::to_string)).collect();
+        let more = Some(document.more_duplicates).filter(|more| *more > 0);
+        let more = more.map(|more| format!("{more} more keys already set in map"));
+        let warnings =
+            duplicates.chain(more).chain(issues.iter().map(ToString::to_string)).collect();
         Ok(Self { policy: read.policy()?, warnings })
     }
 }

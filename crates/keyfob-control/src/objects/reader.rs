@@ -11,6 +11,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Kind, Objects, ObjectsError, Place, admission, check::check, tree};
 
+/// How many values a file may have. A list of all objects of a cluster has more than most documents: some hundred for each pod.
+const MAX_VALUES: usize = 1 << 22;
+
 type MakeUid = Box<dyn FnMut(Kind, &str, &str) -> String + Send>;
 
 /// Reads manifests, and fills in what an API server would.
@@ -96,7 +99,7 @@ impl Reader {
     pub fn text(&mut self, text: &[u8], name: &str) -> Result<(), ObjectsError> {
         for (index, text) in documents(text).into_iter().enumerate() {
             let place = Place { file: name.to_owned(), document: index + 1, item: 0 };
-            match Document::read(text) {
+            match Document::read_up_to(text, MAX_VALUES) {
                 Ok(document) => self.document(&document.root, place)?,
                 Err(source) => return Err(ObjectsError::Unreadable { place, source }),
             }

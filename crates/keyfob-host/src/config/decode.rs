@@ -293,6 +293,11 @@ fn refuse_issues(
         let help = Some(help::DUPLICATE.to_owned());
         errors.push(finding(ErrorKind::Duplicate, message, file, at, help));
     }
+    if document.more_duplicates > 0 {
+        let message = format!("{} more keys already set in map", document.more_duplicates);
+        let help = Some(help::DUPLICATE.to_owned());
+        errors.push(finding(ErrorKind::Duplicate, message, file, None, help));
+    }
     for issue in issues {
         go.push(issue.to_string());
         let (kind, help) = match issue.problem {

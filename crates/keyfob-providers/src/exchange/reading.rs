@@ -131,8 +131,8 @@ fn text<'a>(root: &'a Node, path: &Path) -> Result<Option<&'a Secret<String>>, F
 /// A number, or a string that holds one.
 fn seconds(node: &Node) -> Option<f64> {
     let number = match &node.value {
-        Value::Number(number) => number,
-        Value::String(text) => text.expose(),
+        Value::Number(number) => number.as_ref(),
+        Value::String(text) => text.expose().as_str(),
         _ => return None,
     };
     number.parse().ok().filter(|number: &f64| number.is_finite())

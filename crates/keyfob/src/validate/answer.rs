@@ -27,14 +27,14 @@ pub(super) fn judged(path: &Path) -> Option<Report> {
         let message = format!("the answer is larger than {} MiB", MOST_OUTPUT >> 20);
         let help = "mend the plugin: no more is read of what it prints";
         let trouble = Trouble::new(&file, "Invalid", message.clone(), help);
-        report.refuse(message, [trouble].into_iter());
+        report.refuse(&message, [trouble].into_iter());
         return Some(report);
     }
     let errors = errors(&text, &said);
     if let Some(first) = errors.first() {
-        report.refuse(first.to_string(), errors.iter().map(|error| trouble(&file, error)));
+        report.refuse(&first.to_string(), errors.iter().map(|error| trouble(&file, error)));
     }
-    report.warnings = said.keys().iter().filter_map(|key| useless_key(&file, key)).collect();
+    report.warnings.extend(said.keys().iter().filter_map(|key| useless_key(&file, key)));
     Some(report)
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use keyfob_api::document::Position;
 use keyfob_exec::printable;
 use keyfob_host::{Config, ConfigError, Place, Warning};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{
     Verdict,
@@ -13,27 +13,65 @@ use crate::{
 };
 
 /// Everything about one configuration or answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     pub(super) valid: bool,
     hash: String,
     /// The kubelet's own text; empty if it has nothing to say.
     aggregate: String,
-    errors: Vec<Trouble>,
-    pub(super) warnings: Vec<Trouble>,
+    errors: Troubles,
+    #[serde(skip_serializing_if = "is_zero")]
+    more_errors: usize,
+    pub(super) warnings: Troubles,
+    #[serde(skip_serializing_if = "is_zero")]
+    more_warnings: usize,
     /// What was judged.
     #[serde(skip)]
     subject: Subject,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Subject {
     /// A configuration that could not be read.
+    #[default]
     Unread,
     /// A configuration of so many providers.
     Config { providers: usize, are_plugins_checked: bool },
     /// A plugin's answer.
     Answer,
+}
+
+/// Errors or warnings: the first hundred, and how many there are.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    first: Vec<Trouble>,
+    all: usize,
+}
+
+impl Troubles {
+    const MOST: usize = 100;
+
+    fn more(&self) -> usize {
+        self.all - self.first.len()
+    }
+}
+
+impl Serialize for Troubles {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.first.serialize(serializer)
+    }
+}
+
+impl Extend<Trouble> for Troubles {
+    fn extend<I: IntoIterator<Item = Trouble>>(&mut self, troubles: I) {
+        for trouble in troubles {
+            self.all += 1;
+            if self.first.len() < Self::MOST {
+                self.first.push(trouble);
+            }
+        }
+    }
 }
 
 /// An error or a warning.
@@ -70,8 +108,7 @@ impl Report {
     }
 
     fn about(subject: Subject) -> Self {
-        let (hash, aggregate, errors, warnings) = Default::default();
-        Self { valid: true, hash, aggregate, errors, warnings, subject }
+        Self { valid: true, subject, ..Self::default() }
     }
 
     pub(super) fn verdict(&self) -> Verdict {
@@ -83,35 +120,40 @@ impl Report {
         for trouble in troubles {
             if trouble.kubelet_refuses && reader == Reader::Kubelet {
                 self.valid = false;
-                self.errors.push(trouble);
+                self.errors.extend([trouble]);
             } else {
-                self.warnings.push(trouble);
+                self.warnings.extend([trouble]);
             }
         }
     }
 
     /// Says what is wrong. What could be read keeps its hash, as upstream, where reading comes before judging.
-    pub(super) fn refuse(&mut self, aggregate: String, errors: impl Iterator<Item = Trouble>) {
+    pub(super) fn refuse(&mut self, aggregate: &str, errors: impl Iterator<Item = Trouble>) {
         self.valid = false;
-        self.aggregate = aggregate;
+        self.aggregate = shortened(aggregate);
         self.errors.extend(errors);
     }
 
-    pub(super) fn print(&self, output: Output) -> String {
+    pub(super) fn print(mut self, output: Output) -> String {
+        self.more_errors = self.errors.more();
+        self.more_warnings = self.warnings.more();
         match output {
-            Output::Json => serde_json::to_string(self).unwrap_or_default() + "\n",
+            Output::Json => crate::page::json(&self),
             Output::Table => self.table(),
         }
     }
 
     fn table(&self) -> String {
-        let mut errors: Vec<&Trouble> = self.errors.iter().collect();
+        let mut errors: Vec<&Trouble> = self.errors.first.iter().collect();
         errors.sort_by_key(|error| (error.line, error.column));
         errors.sort_by_key(|error| &error.file);
         let errors = errors.into_iter().map(|error| error.lines("error"));
-        let warnings = self.warnings.iter().map(|warning| warning.lines("warning"));
-        let text: String = errors.chain(warnings).collect();
-        let warnings = match self.warnings.len() {
+        let warnings = self.warnings.first.iter().map(|warning| warning.lines("warning"));
+        let more = [(self.errors.more(), "errors"), (self.warnings.more(), "warnings")];
+        let more = more.into_iter().filter(|(many, _)| *many > 0);
+        let more = more.map(|(many, what)| format!("and {many} more {what}\n"));
+        let text: String = errors.chain(warnings).chain(more).collect();
+        let warnings = match self.warnings.all {
             0 => String::new(),
             many => format!(", {}", count(many, "warning")),
         };
@@ -119,7 +161,7 @@ impl Report {
     }
 
     fn summary(&self) -> String {
-        let is_refused = self.warnings.iter().any(|warning| warning.kubelet_refuses);
+        let is_refused = self.warnings.first.iter().any(|warning| warning.kubelet_refuses);
         let verdict = match (self.valid, &self.subject) {
             (false, Subject::Answer) => "not valid",
             (false, _) => "not valid, a kubelet would not start with it",
@@ -127,7 +169,7 @@ impl Report {
             (true, _) => "valid",
         };
         let what = match (self.valid, &self.subject) {
-            (false, _) => count(self.errors.len(), "error"),
+            (false, _) => count(self.errors.all, "error"),
             (true, Subject::Config { providers, .. }) => count(*providers, "provider"),
             (true, Subject::Answer) => "a plugin's answer".to_owned(),
             (true, Subject::Unread) => "a configuration".to_owned(),
@@ -222,6 +264,21 @@ impl From<&Warning> for Trouble {
         let trouble = Self::new("", "", warning.message.clone(), &warning.help);
         let trouble = Self { path, kubelet_refuses: warning.kubelet_refuses, ..trouble };
         trouble.at(warning.place.as_ref())
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// A kubelet's own text lists everything, however much that is.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 64 << 10;
+    let end = text.floor_char_boundary(LONGEST);
+    match text.split_at(end) {
+        (_, "") => text.to_owned(),
+        (start, rest) => format!("{start}… and {} bytes more", rest.len()),
     }
 }
 

@@ -3,7 +3,10 @@
 //! Upstream: `scanner.go` of `encoding/json` (Go 1.26). Go looks at bytes, not at characters.
 
 use super::{JsonError, JsonProblem, read};
-use crate::go_quote::Quoted;
+use crate::{
+    document::{MAX_VALUES, Shape},
+    go_quote::Quoted,
+};
 
 impl JsonError {
     /// The error in the words of Go's `encoding/json`, for the text that was read. It quotes one character of the text.
@@ -18,6 +21,8 @@ impl JsonError {
                 "in string escape code".to_owned()
             }
             JsonProblem::InvalidEscape => "in \\u hexadecimal character escape".to_owned(),
+            // Go has no such limit, and so no words for it.
+            JsonProblem::TooManyValues(_) => return self.problem.to_string(),
             JsonProblem::TooDeep => "exceeded max depth".to_owned(),
             JsonProblem::TrailingData => "after top-level value".to_owned(),
         };
@@ -28,7 +33,7 @@ impl JsonError {
 /// Go ends every text with a space, which is wrong inside of numbers, words and escapes.
 fn at_the_end(text: &[u8]) -> String {
     let ended = [text, b" "].concat();
-    match read(&ended) {
+    match read(&ended, &Shape::Nothing, MAX_VALUES) {
         Err(error) if error.problem != JsonProblem::UnexpectedEnd => error.go_message(&ended),
         _ => "unexpected end of JSON input".to_owned(),
     }
@@ -81,6 +86,7 @@ fn quoted(byte: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::read;
+    use crate::document::{MAX_VALUES, Shape};
 
     #[test]
     fn refusals_are_told_in_gos_words() {
@@ -108,7 +114,7 @@ mod tests {
             (b"[nil]", "invalid character 'i' in literal null (expecting 'u')"),
         ];
         for (text, want) in cases {
-            assert_eq!(read(text).unwrap_err().go_message(text), *want);
+            assert_eq!(read(text, &Shape::Any, MAX_VALUES).unwrap_err().go_message(text), *want);
         }
     }
 }

@@ -27,8 +27,8 @@ pub(super) enum Content {
     Alias(usize),
 }
 
-pub(super) fn compose(text: &[u8]) -> Result<Composed, YamlError> {
-    let mut composer = Composer::default();
+pub(super) fn compose(text: &[u8], max_values: usize) -> Result<Composed, YamlError> {
+    let mut composer = Composer { max_values, ..Composer::default() };
     if let Some(mut parser) = Parser::first_document(text)? {
         while composer.add(parser.next()?)? {}
     }
@@ -41,6 +41,7 @@ struct Composer {
     /// The sequences and mappings that are not closed yet.
     open: Vec<usize>,
     anchors: HashMap<String, usize>,
+    max_values: usize,
 }
 
 impl Composer {
@@ -54,25 +55,33 @@ impl Composer {
             Event::Alias(name) => {
                 let target = self.anchors.get(&name).copied();
                 let target = target.ok_or_else(|| mark.error(YamlProblem::UnknownAnchor))?;
-                self.push(Content::Alias(target), mark, None);
+                self.push(Content::Alias(target), mark, None)?;
             }
             Event::Scalar(scalar, anchor) => {
-                self.push(Content::Scalar(scalar), mark, anchor);
+                self.push(Content::Scalar(scalar), mark, anchor)?;
             }
             Event::SequenceStart(anchor) => {
-                let node = self.push(Content::Sequence(Vec::new()), mark, anchor);
+                let node = self.push(Content::Sequence(Vec::new()), mark, anchor)?;
                 self.open.push(node);
             }
             Event::MappingStart(anchor) => {
-                let node = self.push(Content::Mapping(Vec::new()), mark, anchor);
+                let node = self.push(Content::Mapping(Vec::new()), mark, anchor)?;
                 self.open.push(node);
             }
         }
         Ok(true)
     }
 
-    fn push(&mut self, content: Content, mark: Mark, anchor: Option<String>) -> usize {
+    fn push(
+        &mut self,
+        content: Content,
+        mark: Mark,
+        anchor: Option<String>,
+    ) -> Result<usize, YamlError> {
         let node = self.composed.nodes.len();
+        if node >= self.max_values {
+            return Err(mark.error(YamlProblem::TooManyValues(self.max_values)));
+        }
         self.composed.nodes.push(Composite { content, mark });
         let parent = self.open.last().and_then(|parent| self.composed.nodes.get_mut(*parent));
         if let Some(Content::Sequence(children) | Content::Mapping(children)) =
@@ -83,6 +92,6 @@ impl Composer {
         if let Some(anchor) = anchor {
             self.anchors.insert(anchor, node);
         }
-        node
+        Ok(node)
     }
 }

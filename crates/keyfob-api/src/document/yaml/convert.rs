@@ -9,9 +9,9 @@ use super::map::{Key, MapBuilder, UNSUPPORTED_KEY};
 use super::parser::Scalar;
 use super::resolve::{Resolved, json_float, resolve};
 use super::{DuplicateKey, Mark, YamlError, YamlProblem};
-use crate::document::{Document, MAX_DEPTH, Node, Value};
+use crate::document::{Document, MAX_DEPTH, MAX_DUPLICATES, Node, Value};
 
-pub(super) fn convert(composed: &Composed) -> Result<Document, YamlError> {
+pub(super) fn convert(composed: &Composed, max_values: usize) -> Result<Document, YamlError> {
     let mut converter = Converter {
         nodes: &composed.nodes,
         tasks: Vec::new(),
@@ -26,6 +26,8 @@ pub(super) fn convert(composed: &Composed) -> Result<Document, YamlError> {
         steps: 0,
         active_aliases: HashSet::new(),
         duplicates: Vec::new(),
+        more_duplicates: 0,
+        max_values,
     };
     if !composed.nodes.is_empty() {
         converter.decode(0)?;
@@ -36,7 +38,8 @@ pub(super) fn convert(composed: &Composed) -> Result<Document, YamlError> {
     let root = converter.values.pop();
     let root = root.unwrap_or_else(|| Node::new(Value::Null, Mark::default().position()));
     refuse_what_json_cannot_say(&root)?;
-    Ok(Document { root, duplicates: converter.duplicates })
+    let Converter { duplicates, more_duplicates, .. } = converter;
+    Ok(Document { root, duplicates, more_duplicates })
 }
 
 #[derive(Clone, Copy)]
@@ -68,6 +71,8 @@ struct Converter<'a> {
     steps: usize,
     active_aliases: HashSet<usize>,
     duplicates: Vec<DuplicateKey>,
+    more_duplicates: usize,
+    max_values: usize,
 }
 
 impl<'a> Converter<'a> {
@@ -77,7 +82,7 @@ impl<'a> Converter<'a> {
             Task::Decode(node) => self.decode(node)?,
             Task::EndSequence(count, mark) => {
                 let items = self.values.split_off(self.values.len().saturating_sub(count));
-                self.done(Value::List(items), mark);
+                self.done(Value::List(items.into()), mark);
             }
             Task::Mapping(node, child) => self.next_entry(node, child),
             Task::EndMapping(mark) => {
@@ -132,6 +137,9 @@ impl<'a> Converter<'a> {
         self.from_aliases += usize::from(!self.active_aliases.is_empty());
         if is_excessive(self.from_aliases, self.decoded) {
             return Err(node.mark.error(YamlProblem::ExcessiveAliasing));
+        }
+        if self.decoded > self.max_values + 1 {
+            return Err(node.mark.error(YamlProblem::TooManyValues(self.max_values)));
         }
         Ok(Some(node))
     }
@@ -275,7 +283,12 @@ impl<'a> Converter<'a> {
         if let (Some(key), Some(node), Some(map)) =
             (self.keys.pop(), self.values.pop(), self.maps.last_mut())
         {
-            self.duplicates.extend(map.set(key, node, line));
+            let Some(duplicate) = map.set(key, node, line) else { return };
+            if self.duplicates.len() < MAX_DUPLICATES {
+                self.duplicates.push(duplicate);
+            } else {
+                self.more_duplicates += 1;
+            }
         }
     }
 }
@@ -294,9 +307,9 @@ fn scalar_value(scalar: &Scalar) -> Result<Value, YamlProblem> {
     Ok(match resolve(scalar)? {
         Resolved::Null => Value::Null,
         Resolved::Bool(value) => Value::Bool(value),
-        Resolved::Int(number) => Value::Number(number.to_string()),
-        Resolved::Large(number) => Value::Number(number.to_string()),
-        Resolved::Float(number) => Value::Number(json_float(number)),
+        Resolved::Int(number) => Value::Number(number.to_string().into()),
+        Resolved::Large(number) => Value::Number(number.to_string().into()),
+        Resolved::Float(number) => Value::Number(json_float(number).into()),
         Resolved::Text(text) => Value::String(text),
     })
 }
@@ -306,7 +319,7 @@ fn refuse_what_json_cannot_say(root: &Node) -> Result<(), YamlError> {
     let (mut rest, mut not_finite) = (vec![root], None);
     while let Some(node) = rest.pop() {
         match &node.value {
-            Value::Number(text) if text == UNSUPPORTED_KEY => {
+            Value::Number(text) if **text == *UNSUPPORTED_KEY => {
                 return Err(refused(node, YamlProblem::UnsupportedKey));
             }
             // Go looks at all keys before it looks at the first value.

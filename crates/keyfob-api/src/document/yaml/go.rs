@@ -3,7 +3,7 @@
 //! Upstream: `parser.fail`, `resolve` and `failf` in `go.yaml.in/yaml/v2`; `convertToJSONableObject` in `sigs.k8s.io/yaml`.
 //! Differs: of several keys that JSON cannot have, the first is named (upstream: a random one).
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use super::{
     Mark, YamlError, YamlProblem,
@@ -11,7 +11,7 @@ use super::{
     parser::{Event, Parser, Scalar},
     resolve::{Resolved, go_float, resolve},
 };
-use crate::go_quote::Quoted;
+use crate::{document::MAX_VALUES, go_quote::Quoted};
 
 /// How deep a key is written out.
 const DEEPEST: usize = 32;
@@ -58,7 +58,7 @@ impl YamlError {
     }
 
     fn key(&self, text: &[u8]) -> String {
-        let composed = compose(text).unwrap_or_default();
+        let composed = compose(text, MAX_VALUES).unwrap_or_default();
         // A mapping may start where its first key does, and that key is right if it is a scalar.
         let is_wrong = |node: &&Composite| {
             let content = composed.behind(node).map(|node| &node.content);
@@ -69,7 +69,7 @@ impl YamlError {
     }
 
     fn tag_mismatch(&self, text: &[u8]) -> String {
-        let composed = compose(text).unwrap_or_default();
+        let composed = compose(text, MAX_VALUES).unwrap_or_default();
         let Some(Content::Scalar(scalar)) = composed.at(self).map(|node| &node.content) else {
             return self.problem.to_string();
         };
@@ -86,7 +86,7 @@ impl YamlError {
     }
 
     fn unsupported_key(&self, text: &[u8]) -> String {
-        let composed = compose(text).unwrap_or_default();
+        let composed = compose(text, MAX_VALUES).unwrap_or_default();
         let here = |node: &&Composite| node.mark.position() == self.at;
         // The mapping where the error is, and then others: the key may have been merged into it.
         let (here, elsewhere): (Vec<_>, Vec<_>) = composed.nodes.iter().partition(here);
@@ -96,7 +96,7 @@ impl YamlError {
     }
 
     fn not_finite(&self, text: &[u8]) -> String {
-        let composed = compose(text).unwrap_or_default();
+        let composed = compose(text, MAX_VALUES).unwrap_or_default();
         let number = match composed.at(self).map(|node| &node.content) {
             Some(Content::Scalar(scalar)) => resolve(scalar),
             _ => return self.problem.to_string(),
@@ -158,10 +158,9 @@ impl Composed {
                 format!("[]interface {{}}{{{}}}", items.join(", "))
             }
             Some(Content::Mapping(children)) => {
-                let mut entries = Vec::new();
+                let mut entries = BTreeMap::new();
                 self.add_entries(children, depth, &mut entries);
-                entries.sort_by(|(a, _), (b, _)| a.compare(b));
-                let items: Vec<String> = entries.into_iter().map(|(_, item)| item).collect();
+                let items: Vec<String> = entries.into_values().collect();
                 format!("map[interface {{}}]interface {{}}{{{}}}", items.join(", "))
             }
             Some(Content::Alias(_)) | None => String::new(),
@@ -169,7 +168,7 @@ impl Composed {
     }
 
     /// The entries of a mapping, of equal keys the last.
-    fn add_entries(&self, children: &[usize], depth: usize, entries: &mut Vec<(Key, String)>) {
+    fn add_entries(&self, children: &[usize], depth: usize, entries: &mut BTreeMap<Key, String>) {
         for pair in children.chunks_exact(2) {
             let mut nodes = pair.iter().filter_map(|id| self.nodes.get(*id));
             let (Some(key), Some(value), 1..) = (nodes.next(), nodes.next(), depth) else { return };
@@ -182,13 +181,12 @@ impl Composed {
                 Some(Content::Scalar(scalar)) => Key(resolve(scalar).unwrap_or(Resolved::Null)),
                 _ => Key(Resolved::Null),
             };
-            entries.retain(|(earlier, _)| earlier.compare(&key).is_ne());
-            entries.push((key, syntax));
+            entries.insert(key, syntax);
         }
     }
 
     /// Of several mappings the first counts.
-    fn merge(&self, value: &Composite, depth: usize, entries: &mut Vec<(Key, String)>) {
+    fn merge(&self, value: &Composite, depth: usize, entries: &mut BTreeMap<Key, String>) {
         match self.behind(value).map(|node| &node.content) {
             Some(Content::Mapping(children)) => self.add_entries(children, depth, entries),
             Some(Content::Sequence(items)) if depth > 0 => {
@@ -208,9 +206,9 @@ fn is_merge(key: &Composite) -> bool {
 /// A key that is printed where Go prints it.
 struct Key(Resolved);
 
-impl Key {
+impl Ord for Key {
     /// By type, in the order in which the types happen to lie in a kubelet's memory, then by value.
-    fn compare(&self, other: &Self) -> Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         use Resolved::{Bool, Float, Int, Large, Text};
         match (&self.0, &other.0) {
             (Text(a), Text(b)) => a.expose().cmp(b.expose()),
@@ -221,7 +219,23 @@ impl Key {
             _ => self.rank().cmp(&other.rank()),
         }
     }
+}
 
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Key {}
+
+impl Key {
     fn rank(&self) -> u8 {
         match self.0 {
             Resolved::Null => 0,
@@ -248,7 +262,12 @@ fn scalar_syntax(scalar: &Scalar) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::read;
+    use super::super::{Document, YamlError};
+    use crate::document::MAX_VALUES;
+
+    fn read(text: &[u8]) -> Result<Document, YamlError> {
+        super::super::read(text, MAX_VALUES)
+    }
 
     #[test]
     fn refusals_are_told_in_gos_words() {

@@ -12,7 +12,8 @@ const PIECE: usize = 512;
 
 /// The characters of a text.
 pub(super) struct Input {
-    chars: Secret<Vec<char>>,
+    text: Secret<String>,
+    cursor: Cursor,
     /// From which character on the text cannot be read, and why.
     unreadable: Option<(usize, YamlError)>,
     touched: bool,
@@ -33,7 +34,7 @@ impl Input {
         if let Some((end, _)) = self.unreadable {
             self.touched |= index >= end;
         }
-        self.chars.expose().get(index).copied().unwrap_or(END)
+        self.cursor.go_to(index, self.text.expose())
     }
 
     /// Fails if anything was asked for that cannot be read.
@@ -71,7 +72,7 @@ impl Input {
 
     fn utf16(text: &[u8], unit: fn([u8; 2]) -> u16) -> Self {
         let (pairs, odd) = text.as_chunks::<2>();
-        let mut builder = Builder::new(pairs.len(), 2);
+        let mut builder = Builder::new(pairs.len() * 3, 2);
         let mut left = pairs.len();
         for decoded in char::decode_utf16(pairs.iter().copied().map(unit)) {
             left -= decoded.as_ref().map_or(1, |c| c.len_utf16());
@@ -91,8 +92,37 @@ impl Input {
     }
 }
 
+/// A place in a text. The scanner asks for places near the last one, so it need not know where every character begins.
+#[derive(Default)]
+struct Cursor {
+    index: usize,
+    byte: usize,
+}
+
+impl Cursor {
+    /// The character at an index, or [`END`].
+    fn go_to(&mut self, index: usize, text: &str) -> char {
+        while self.index > index {
+            let before = text.get(..self.byte).and_then(|before| before.chars().next_back());
+            self.byte -= before.map_or(self.byte, char::len_utf8);
+            self.index -= 1;
+        }
+        loop {
+            let next = text.get(self.byte..).and_then(|rest| rest.chars().next());
+            match next {
+                Some(c) if self.index == index => return c,
+                Some(c) => self.byte += c.len_utf8(),
+                None => return END,
+            }
+            self.index += 1;
+        }
+    }
+}
+
 struct Builder {
-    chars: Vec<char>,
+    text: String,
+    /// How many characters the text has.
+    count: usize,
     unreadable: Option<(usize, YamlError)>,
     /// The byte after the last character, and the first character of the piece it is in.
     bytes: usize,
@@ -103,7 +133,8 @@ struct Builder {
 impl Builder {
     fn new(capacity: usize, bytes: usize) -> Self {
         Self {
-            chars: Vec::with_capacity(capacity),
+            text: String::with_capacity(capacity),
+            count: 0,
             unreadable: None,
             bytes,
             piece_start: 0,
@@ -120,13 +151,14 @@ impl Builder {
             return;
         }
         self.bytes += width;
-        self.chars.push(c);
+        self.text.push(c);
+        self.count += 1;
         self.mark.column += 1;
         if c == '\n' {
             self.mark = Mark { line: self.mark.line + 1, ..Mark::default() };
         }
         if self.bytes / PIECE != (self.bytes - width) / PIECE {
-            self.piece_start = self.chars.len();
+            self.piece_start = self.count;
         }
     }
 
@@ -138,19 +170,24 @@ impl Builder {
     /// A character that begins in one piece and ends in the next is looked at with the next.
     fn fail_within(&mut self, width: usize, problem: &'static str) {
         if self.bytes / PIECE != (self.bytes + width - 1) / PIECE {
-            self.piece_start = self.chars.len();
+            self.piece_start = self.count;
         }
         self.fail(problem);
     }
 
     /// Half a character could become whole with the next piece, so it only fails when it is needed.
     fn fail_at_end(&mut self, problem: &'static str) {
-        self.piece_start = self.chars.len();
+        self.piece_start = self.count;
         self.fail(problem);
     }
 
     fn finish(self) -> Input {
-        Input { chars: self.chars.into(), unreadable: self.unreadable, touched: false }
+        Input {
+            text: self.text.into(),
+            cursor: Cursor::default(),
+            unreadable: self.unreadable,
+            touched: false,
+        }
     }
 }
 
@@ -190,7 +227,12 @@ fn not_utf8(bytes: &[u8]) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::read;
+    use super::super::{Document, YamlError};
+    use crate::document::MAX_VALUES;
+
+    fn read(text: &[u8]) -> Result<Document, YamlError> {
+        super::super::read(text, MAX_VALUES)
+    }
 
     #[test]
     fn bytes_that_are_no_text_are_refused_in_gos_words() {

@@ -90,13 +90,13 @@ impl MapBuilder {
     pub(super) fn into_value(self) -> Value {
         let unsupported = |key: &Identity| matches!(key, Identity::Null | Identity::Large(_));
         if self.places.keys().any(unsupported) {
-            return Value::Number(UNSUPPORTED_KEY.to_owned());
+            return Value::Number(UNSUPPORTED_KEY.into());
         }
         let mut fields = self.fields;
         fields.sort_by(|a, b| a.name.expose().cmp(b.name.expose()));
         fields.reverse();
         fields.dedup_by(|later, earlier| later.name == earlier.name);
         fields.reverse();
-        Value::Map(fields)
+        Value::Map(fields.into())
     }
 }
