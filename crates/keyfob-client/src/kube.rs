@@ -157,13 +157,25 @@ impl Clients {
         rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
         let key = Key::new(config, authenticator.as_ref(), identity);
         self.transports.get_or_open(key, || {
-            let tls = config.rustls_client_config().map_err(ClientError::kube)?;
+            let mut tls = config.rustls_client_config().map_err(ClientError::kube)?;
+            if !config.accept_invalid_certs {
+                trust(&mut tls, config.root_cert.as_deref());
+            }
             let dialer = Dialer::new(config, tls)?;
             Ok(match authenticator {
                 Some(authenticator) => dialer.rotating(authenticator),
                 None => dialer.fixed(identity),
             })
         })
+    }
+}
+
+/// Trusts the servers whose own certificate a kubeconfig names as their authority, too.
+fn trust(tls: &mut rustls::ClientConfig, authorities: Option<&[Vec<u8>]>) {
+    let authorities = authorities.unwrap_or_default().iter().cloned().map(Into::into).collect();
+    // Without an authority that can be read, `kube`'s own choice stands.
+    if let Ok(verifier) = keyfob_tls::verifier_of(authorities, Arc::clone(tls.crypto_provider())) {
+        tls.dangerous().set_certificate_verifier(verifier);
     }
 }
 

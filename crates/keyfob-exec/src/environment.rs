@@ -33,6 +33,23 @@ impl Environment for SystemEnvironment {
     }
 }
 
+/// The value of `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` or `NO_PROXY`, or of the same name in lower case: the first that is
+/// not empty.
+///
+/// A web server hands the `Proxy` header of a request to a CGI program as `HTTP_PROXY`, so there is none in such a program.
+///
+/// Upstream: `FromEnvironment` in `golang.org/x/net/http/httpproxy`.
+pub fn proxy_variable(name: &str, environment: &dyn Environment) -> Option<String> {
+    let value = |name: &str| {
+        let value = environment.var(name).and_then(|value| value.into_string().ok());
+        value.filter(|value| !value.is_empty())
+    };
+    if name == "HTTP_PROXY" && value("REQUEST_METHOD").is_some() {
+        return None;
+    }
+    value(name).or_else(|| value(&name.to_lowercase()))
+}
+
 /// The `NAME=value` list a plugin gets: the host's variables, then the configured ones; the last of a name wins and
 /// keeps its place.
 ///

@@ -28,10 +28,12 @@
 
 mod bounded_file;
 mod clock;
+mod core_dumps;
 mod directory;
 mod environment;
 mod invocation;
 mod outcome;
+mod panics;
 mod pipes;
 mod process;
 mod program;
@@ -43,13 +45,16 @@ mod trust;
 
 pub use bounded_file::read_bounded;
 pub use clock::{Clock, SystemClock, TICK};
+pub use core_dumps::forbid_core_dumps;
 pub use directory::Directory;
-pub use environment::{Environment, SystemEnvironment, overlay};
+pub use environment::{Environment, SystemEnvironment, overlay, proxy_variable};
 pub use invocation::{Invocation, Limits, Stderr, Stdin, Stdout, Watch};
+pub use keyfob_stdout::{require_stdout, write_stdout};
 pub use outcome::{Finished, RunError, Status, StderrTail};
+pub use panics::without_panics;
 pub use program::{LookupError, NotRunnable, Program, may_execute};
 pub use redact::{REDACTED, Redactor, speaks_of_a_secret};
 pub use runner::{ProcessRunner, Runner, Running};
 pub use shortened::shortened;
-pub use terminal::{on_one_line, printable, spelled_out, steers};
+pub use terminal::{on_one_line, printable, printable_json, spelled_out, steers};
 pub use trust::{Concern, Flaw, TrustPolicy, Untrusted, check_trust};

@@ -67,9 +67,11 @@ impl Clients {
         let Inner { settings, plain, secure: over_tls } = self.0.as_ref();
         // A proxy may itself be spoken to over TLS.
         let client = if secure || settings.proxies.need_tls() {
-            over_tls.get_or_init(|| settings.client(settings.roots.load()?))
+            over_tls.get_or_init(|| settings.client(settings.roots.client_config()?))
         } else {
-            plain.get_or_init(|| settings.client(rustls::RootCertStore::empty()))
+            plain.get_or_init(|| {
+                settings.client(roots::client_config(rustls::RootCertStore::empty())?)
+            })
         };
         client.as_ref().map_err(Clone::clone)
     }
@@ -135,9 +137,9 @@ impl ClientsBuilder {
 }
 
 impl Settings {
-    fn client(&self, roots: rustls::RootCertStore) -> Result<reqwest::Client, ConnectionError> {
+    fn client(&self, tls: rustls::ClientConfig) -> Result<reqwest::Client, ConnectionError> {
         let mut builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(roots::client_config(roots)?)
+            .tls_backend_preconfigured(tls)
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .http1_only()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use keyfob_exec::Environment;
+use keyfob_exec::{Environment, proxy_variable};
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 
 use crate::ConnectionError;
@@ -21,10 +21,7 @@ pub(crate) struct Proxies {
 
 impl Proxies {
     pub(crate) fn of(environment: &dyn Environment) -> Self {
-        let named = |name: &str| {
-            let value = environment.var(&name.to_lowercase()).or_else(|| environment.var(name));
-            value.and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty())
-        };
+        let named = |name: &str| proxy_variable(name, environment);
         let all = named("ALL_PROXY");
         let except = match named("NO_PROXY") {
             Some(except) => format!("{except},{DIRECT}"),
@@ -72,4 +69,38 @@ impl fmt::Debug for Proxies {
 
 fn with_scheme(url: &str) -> String {
     if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyfob_testkit::MapEnvironment;
+
+    use super::*;
+
+    fn proxies(environment: &[(&str, &str)]) -> Proxies {
+        Proxies::of(&environment.iter().copied().collect::<MapEnvironment>())
+    }
+
+    #[test]
+    fn an_empty_variable_does_not_hide_the_other_spelling() {
+        for (empty, set) in [("HTTPS_PROXY", "https_proxy"), ("https_proxy", "HTTPS_PROXY")] {
+            let found = proxies(&[(empty, ""), (set, "proxy:1")]);
+            assert_eq!(found.https.as_deref(), Some("proxy:1"), "{empty} is empty");
+        }
+        let found = proxies(&[
+            ("NO_PROXY", ""),
+            ("no_proxy", "a.example"),
+            ("ALL_PROXY", ""),
+            ("all_proxy", "b:2"),
+        ]);
+        assert!(found.except.starts_with("a.example,"), "{}", found.except);
+        assert_eq!(found.http.as_deref(), Some("b:2"));
+    }
+
+    #[test]
+    fn a_cgi_program_has_no_http_proxy() {
+        let found =
+            proxies(&[("REQUEST_METHOD", "GET"), ("HTTP_PROXY", "evil:1"), ("HTTPS_PROXY", "b:2")]);
+        assert_eq!((found.http, found.https.as_deref()), (None, Some("b:2")));
+    }
 }

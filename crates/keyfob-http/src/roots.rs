@@ -28,23 +28,34 @@ pub(crate) enum Roots {
 }
 
 impl Roots {
-    pub(crate) fn load(&self) -> Result<RootCertStore, ConnectionError> {
+    /// A TLS stack that trusts them.
+    pub(crate) fn client_config(&self) -> Result<ClientConfig, ConnectionError> {
         let certificates = match self {
             Self::Platform => rustls_native_certs::load_native_certs().certs,
             Self::File(path) => of_file(path)?,
             Self::Pem(pem) => of_pem(pem, &self.named())?,
         };
         let mut roots = RootCertStore::empty();
-        match (roots.add_parsable_certificates(certificates), self) {
-            ((0, _), Self::Platform) => Err(ConnectionError::Roots(
+        let (usable, _) = roots.add_parsable_certificates(certificates.iter().cloned());
+        match self {
+            Self::Platform if usable == 0 => Err(ConnectionError::Roots(
                 "this machine has no trusted certificates: install ca-certificates, or name a file with --ca-file"
                     .into(),
             )),
-            ((0, _), _) => {
+            Self::Platform => client_config(roots),
+            _ if usable == 0 => {
                 let named = self.named();
                 Err(ConnectionError::Roots(format!("no certificate in {named}: it must be PEM")))
             }
-            _ => Ok(roots),
+            // Somebody named these one by one, so a server may also use one of them.
+            Self::File(_) | Self::Pem(_) => {
+                let mut config = client_config(roots)?;
+                let provider = Arc::clone(config.crypto_provider());
+                let verifier = keyfob_tls::verifier_of(certificates, provider)
+                    .map_err(|error| ConnectionError::Roots(error.to_string()))?;
+                config.dangerous().set_certificate_verifier(verifier);
+                Ok(config)
+            }
         }
     }
 

@@ -3,7 +3,6 @@
 use std::{
     fs::File,
     io::{self, Read as _, Write as _},
-    panic,
     path::Path,
     process::ExitCode,
     sync::mpsc,
@@ -12,7 +11,7 @@ use std::{
 };
 
 use keyfob_api::Secret;
-use keyfob_exec::on_one_line;
+use keyfob_exec::{forbid_core_dumps, on_one_line, require_stdout, without_panics};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     stdio,
@@ -23,6 +22,9 @@ use crate::Failure;
 
 /// No request is larger than this: a token and some annotations.
 const LARGEST_REQUEST: usize = 16 << 20;
+
+/// The exit code of a plugin whose answer could not be written.
+const UNWRITTEN: u8 = 4;
 
 /// What a plugin has to say, and how it went.
 #[derive(Debug, Default)]
@@ -54,12 +56,14 @@ pub(crate) fn converse(
     deadline: Duration,
     conversation: impl AsyncFnOnce() -> Spoken,
 ) -> ExitCode {
-    report_panics_without_their_text(name);
+    forbid_core_dumps();
     let end = guard(name, deadline);
-    let spoken = match (take_stdout(), runtime()) {
+    let whole = || match (take_stdout(), runtime()) {
         (Ok(stdout), Ok(runtime)) => print(name, stdout, runtime.block_on(conversation())),
-        (Err(error), _) | (_, Err(error)) => Spoken::failure(format!("{name}: {error}\n")),
+        (Err(error), _) => unwritten(name, &error),
+        (_, Err(error)) => Spoken::failure(format!("{name}: {error}\n")),
     };
+    let spoken = without_panics(name, whole).unwrap_or_else(|| Spoken::failure(String::new()));
     // Whoever listened is gone; the exit code says the rest.
     io::stderr().write_all(spoken.stderr.as_bytes()).unwrap_or_default();
     drop(end);
@@ -104,6 +108,7 @@ fn wait_for_stdin(end: Instant) -> Result<(), Failure> {
 
 /// The protocol's own way out. Whoever prints to stdout from here on prints to stderr.
 fn take_stdout() -> io::Result<File> {
+    require_stdout()?;
     let stdout = rustix::io::dup(stdio::stdout())?;
     stdio::dup2_stdout(stdio::stderr())?;
     Ok(File::from(stdout))
@@ -112,10 +117,13 @@ fn take_stdout() -> io::Result<File> {
 fn print(name: &str, mut stdout: File, spoken: Spoken) -> Spoken {
     match stdout.write_all(spoken.stdout.expose()).and_then(|()| stdout.flush()) {
         Ok(()) => spoken,
-        Err(error) => {
-            Spoken::failure(format!("{name}: the answer could not be written: {error}\n"))
-        }
+        Err(error) => unwritten(name, &error),
     }
+}
+
+fn unwritten(name: &str, error: &io::Error) -> Spoken {
+    let stderr = format!("{name}: the answer could not be written: {error}\n");
+    Spoken { stderr, code: UNWRITTEN, ..Spoken::default() }
 }
 
 /// Ends the process for a provider that blocks where it should wait.
@@ -133,14 +141,4 @@ fn guard(name: &str, deadline: Duration) -> mpsc::Sender<()> {
     // Without a guard the kubelet's own deadline remains.
     drop(thread::Builder::new().stack_size(64 << 10).spawn(watch));
     end
-}
-
-/// What a panic says may hold a secret; where it happened does not.
-fn report_panics_without_their_text(name: &str) {
-    let name = name.to_owned();
-    panic::set_hook(Box::new(move |panicked| {
-        let place = panicked.location().map(ToString::to_string).unwrap_or_default();
-        let line = format!("{name}: a fault in this plugin, at {place}: please report it\n");
-        io::stderr().write_all(line.as_bytes()).unwrap_or_default();
-    }));
 }

@@ -145,8 +145,8 @@ pub(crate) fn run<A: ProviderArgs>(
             return ExitCode::FAILURE;
         }
         Err(error) => {
-            error.print().unwrap_or_default();
-            return ExitCode::SUCCESS;
+            let written = keyfob_exec::write_stdout(error.to_string().as_bytes());
+            return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(4) };
         }
     };
     let conversation = Conversation { this, deadline: args.common().deadline, words: args.words() };

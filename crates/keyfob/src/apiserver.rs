@@ -132,8 +132,8 @@ impl ApiserverArgs {
             io::stderr().write_all(warning.as_bytes())?;
         }
         let (address, folder) = (server.address(), folder.display());
-        writeln!(io::stdout(), "serving on https://{address}, kubeconfigs in {folder}")?;
-        io::stdout().flush()
+        let line = format!("serving on https://{address}, kubeconfigs in {folder}\n");
+        keyfob_exec::write_stdout(line.as_bytes())
     }
 }
 

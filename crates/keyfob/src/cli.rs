@@ -84,8 +84,8 @@ pub(crate) struct MatchArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "JSON: {\"valid\",\"hash\",\"aggregate\",\"errors\":[{\"path\",\"kind\",\"message\",\"help\",\"file\",\"line\",\"column\"}],\"warnings\":[…]}, \
-                  where aggregate is the kubelet's own error text, without the secrets of a file that it quotes.\n\
+    after_help = "JSON: {\"valid\",\"hash\",\"aggregate\",\"errors\":[{\"path\",\"kind\",\"message\",\"help\",\"file\",\"line\",\"column\"}],\"warnings\":[…]}, with a hundred of each at most, and how many \"moreErrors\" and \"moreWarnings\" there are; \
+                  aggregate is the kubelet's own error text, without the secrets of a file that it quotes.\n\
                   An error is whatever keeps a kubelet from starting, a missing plugin too if --bin-dir is given; a warning is \
                   advice. With --migrate the exit code is about the configuration that is printed.\n\
                   A plugin's answer (a CredentialProviderResponse) is judged too.\n\

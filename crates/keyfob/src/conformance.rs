@@ -152,7 +152,7 @@ impl ConformanceArgs {
         let told = Told { plugin: &self.plugin, conforms, summary: Counts::of(report), report };
         let stdout = match self.output {
             Output::Table => text::print(&told),
-            Output::Json => serde_json::to_string(&told).unwrap_or_default() + "\n",
+            Output::Json => crate::page::json(&told),
         };
         let verdict = if conforms { Verdict::Yes } else { Verdict::No };
         Outcome { stdout, verdict, ..Outcome::default() }

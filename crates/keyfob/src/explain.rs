@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Outcome {
     let report = gather::report(&args.image, &image, &sources, &found, SystemClock.now());
     let stdout = match args.output {
         Output::Table => text::print(&report),
-        Output::Json => serde_json::to_string(&report).unwrap_or_default() + "\n",
+        Output::Json => crate::page::json(&report),
     };
     Outcome { stdout, verdict: found.verdict(), ..Outcome::default() }
 }

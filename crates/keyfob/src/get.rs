@@ -64,7 +64,7 @@ impl GetArgs {
         let answer = Answer::new(self, found);
         let stdout = match self.output {
             GetOutput::Table => answer.table(),
-            GetOutput::Json => serde_json::to_string(&answer).unwrap_or_default() + "\n",
+            GetOutput::Json => crate::page::json(&answer),
             GetOutput::Docker => {
                 let config = DockerConfig::of(image.registry(), found.credentials.first());
                 config.encode().expose().clone() + "\n"

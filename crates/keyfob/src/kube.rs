@@ -66,7 +66,8 @@ pub(crate) fn run(command: &KubeCommand) -> Outcome {
 pub(crate) fn asked_for() -> Option<Outcome> {
     let mut words = env::args_os().skip(1);
     let asked = words.next()? == "kube" && words.next()? == "exec-cache";
-    asked.then(|| exec_cache::run(&exec_cache::parse(words)))
+    let run = || exec_cache::parse(words).map_or_else(Outcome::from, |args| exec_cache::run(&args));
+    asked.then(run)
 }
 
 /// Finds the cluster and does something with it, unless a signal comes first.

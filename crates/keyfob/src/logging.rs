@@ -3,15 +3,15 @@
 use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
-use keyfob_exec::{printable, spelled_out, steers};
-use tracing::{Level, Metadata, subscriber::set_global_default};
+use keyfob_exec::{printable, printable_json};
+use tracing::{Level, Metadata, level_filters::LevelFilter, subscriber::set_global_default};
 use tracing_subscriber::fmt::writer::MakeWriterExt as _;
 
 /// Flags of every command that runs plugins.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct LogArgs {
-    /// Log to stderr what happens (-v), what is decided (-vv), everything (-vvv); never a secret.
+    /// Log to stderr what happens (-v), what is decided (-vv), everything and what libraries tell (-vvv); never a secret.
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
     /// How log lines look.
@@ -36,9 +36,11 @@ impl LogArgs {
             .log_internal_errors(false)
             .with_max_level(self.level())
             .with_ansi(false);
-        // `kube` calls every failed request an error; who asked for it says so already.
-        let verbose = self.verbose > 1;
-        let wanted = move |line: &Metadata<'_>| verbose || !line.target().starts_with("kube");
+        let (own, others) = (self.level(), self.level_of_libraries());
+        let wanted = move |line: &Metadata<'_>| {
+            let is_own = line.target().starts_with("keyfob");
+            *line.level() <= if is_own { LevelFilter::from(own) } else { others }
+        };
         // It fails only if somebody logs already.
         match self.log_format {
             LogFormat::Text => {
@@ -46,7 +48,7 @@ impl LogArgs {
                 set_global_default(lines.with_writer(stderr.with_filter(wanted)).finish())
             }
             LogFormat::Json => {
-                let stderr = || Shown { to: io::stderr(), how: in_json };
+                let stderr = || Shown { to: io::stderr(), how: printable_json };
                 set_global_default(lines.json().with_writer(stderr.with_filter(wanted)).finish())
             }
         }
@@ -64,6 +66,18 @@ impl LogArgs {
             1 => Level::INFO,
             2 => Level::DEBUG,
             _ => Level::TRACE,
+        }
+    }
+}
+
+impl LogArgs {
+    /// Libraries tell of every connection and header, and `kube` calls every failed request an error, which whoever asked
+    /// for it says already.
+    fn level_of_libraries(&self) -> LevelFilter {
+        match self.verbose {
+            0 => LevelFilter::OFF,
+            1 | 2 => LevelFilter::WARN,
+            _ => LevelFilter::INFO,
         }
     }
 }
@@ -86,12 +100,6 @@ impl<W: Write> Write for Shown<W> {
     }
 }
 
-/// What still steers a terminal stands in strings, where JSON spells it as a number.
-fn in_json(lines: &str) -> String {
-    let spell = |c: char| format!("\\u{:04x}", u32::from(c)).chars().collect::<Vec<_>>();
-    spelled_out(lines, |c| steers(c) && c != '\n', spell)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,14 +110,5 @@ mod tests {
         let mut shown = Shown { to: &mut written, how: printable };
         shown.write_all(b"provider=\x1b[31mred\n\ttwo\r\n").unwrap();
         assert_eq!(written, b"provider=\\u{1b}[31mred\n\ttwo\\r\n");
-    }
-
-    #[test]
-    fn a_log_line_in_json_stays_json() {
-        let line = "{\"a\":\"x\u{202e}\u{7f}\u{9b}\"}\n";
-        let shown = in_json(line);
-        assert_eq!(shown, "{\"a\":\"x\\u202e\\u007f\\u009b\"}\n");
-        let same = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(same(&shown), same(line));
     }
 }

@@ -32,11 +32,16 @@ use std::{
 };
 
 use clap::FromArgMatches as _;
-use keyfob_exec::printable;
+use keyfob_exec::{forbid_core_dumps, printable, without_panics, write_stdout};
 
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    forbid_core_dumps();
+    without_panics("keyfob", run).unwrap_or(ExitCode::from(Verdict::WrongInput as u8))
+}
+
+fn run() -> ExitCode {
     // A plugin is started for every pull: nothing of the rest is looked at.
     if let Some(plugin) = provider::asked_for() {
         return plugin;
@@ -44,8 +49,12 @@ fn main() -> ExitCode {
     if let Some(outcome) = kube::asked_for() {
         return outcome.print();
     }
-    let typed = cli::command().get_matches();
-    let outcome = match Cli::from_arg_matches(&typed).unwrap_or_else(|error| error.exit()).command {
+    let typed = cli::command().try_get_matches();
+    let command = match typed.and_then(|typed| Cli::from_arg_matches(&typed)) {
+        Ok(cli) => cli.command,
+        Err(error) => return Outcome::from(error).print(),
+    };
+    let outcome = match command {
         Command::Match(args) => match_images::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Get(args) => get::run(&args),
@@ -89,20 +98,29 @@ impl Outcome {
         Self { stderr, verdict: Verdict::WrongInput, ..Self::default() }
     }
 
-    /// Whoever closes our stdout has read enough: that is no failure. A full disk is. What people read on stderr may quote
-    /// what others wrote.
+    /// A result that did not get out, whole, is a failure. What people read on stderr may quote what others wrote.
     fn print(&self) -> ExitCode {
-        let written =
-            io::stdout().write_all(self.stdout.as_bytes()).and_then(|()| io::stdout().flush());
-        let (verdict, stderr) = match written {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+        let (verdict, stderr) = match write_stdout(self.stdout.as_bytes()) {
+            Ok(()) => (self.verdict, self.stderr.clone()),
+            Err(error) => {
                 (Verdict::Unwritten, format!("keyfob: the result could not be written: {error}\n"))
             }
-            Ok(()) | Err(_) => (self.verdict, self.stderr.clone()),
         };
         // There is nowhere left to complain to.
         io::stderr().write_all(printable(&stderr).as_bytes()).unwrap_or_default();
         ExitCode::from(verdict as u8)
+    }
+}
+
+/// What was asked for instead of a command (`--help`, `--version`), or what is wrong with what was typed.
+impl From<clap::Error> for Outcome {
+    fn from(error: clap::Error) -> Self {
+        let text = error.to_string();
+        if error.use_stderr() {
+            Self { stderr: text, verdict: Verdict::WrongInput, ..Self::default() }
+        } else {
+            Self { stdout: text, ..Self::default() }
+        }
     }
 }
 

@@ -67,7 +67,7 @@ fn checked(pattern: &MatchPattern, target: &MatchTarget) -> Result<(), String> {
 
 fn print(rows: &[Row<'_>], output: Output) -> String {
     match output {
-        Output::Json => serde_json::to_string(rows).unwrap_or_default() + "\n",
+        Output::Json => crate::page::json(rows),
         Output::Table => rows.iter().map(line).collect(),
     }
 }

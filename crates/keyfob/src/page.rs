@@ -1,6 +1,6 @@
 //! A page for people: names and facts below each other.
 
-use keyfob_exec::on_one_line;
+use keyfob_exec::{on_one_line, printable_json};
 use serde::Serialize;
 
 /// Lines, of which each is one whatever others wrote into it.
@@ -42,6 +42,11 @@ impl Page {
     pub(crate) fn text(self) -> String {
         self.0
     }
+}
+
+/// A line of JSON in which nothing steers a terminal.
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    printable_json(&serde_json::to_string(value).unwrap_or_default()) + "\n"
 }
 
 /// Something wrong, and what to do about it.

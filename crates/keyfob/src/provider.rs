@@ -104,7 +104,7 @@ fn list(output: Output) -> Outcome {
                 program: known.program,
                 about: known.about,
             };
-            serde_json::to_string(&all.map(listed).collect::<Vec<_>>()).unwrap_or_default() + "\n"
+            crate::page::json(&all.map(listed).collect::<Vec<_>>())
         }
     };
     Outcome { stdout, ..Outcome::default() }

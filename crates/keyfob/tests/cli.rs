@@ -120,10 +120,15 @@ fn a_result_that_cannot_be_written_is_neither_yes_nor_no() {
     assert_eq!(full.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&full.stderr).contains("could not be written"));
 
-    // Whoever closes the pipe has read enough.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    assert_eq!(run(writer.into()).status.code(), Some(0));
+    assert_eq!(run(writer.into()).status.code(), Some(4));
+
+    // Whoever chooses /dev/null wants it, however it was opened.
+    for reads in [false, true] {
+        let null = std::fs::OpenOptions::new().read(reads).write(true).open("/dev/null").unwrap();
+        assert_eq!(run(null.into()).status.code(), Some(0));
+    }
 }
 
 #[test]

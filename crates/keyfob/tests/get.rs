@@ -344,7 +344,7 @@ fn an_answer_cannot_forge_a_line_of_the_table() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_written_is_told_from_one_that_nobody_reads() {
+fn an_answer_that_cannot_be_written_is_no_answer() {
     let node = node();
     let (config, plugins) = (node.config(), node.path("plugins"));
     let run = |stdout: Stdio| -> Output {
@@ -358,7 +358,7 @@ fn an_answer_that_cannot_be_written_is_told_from_one_that_nobody_reads() {
 
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    assert_eq!(run(writer.into()).status.code(), Some(0));
+    assert_eq!(run(writer.into()).status.code(), Some(4));
 }
 
 #[test]

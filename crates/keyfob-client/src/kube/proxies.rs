@@ -2,14 +2,11 @@
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
-use keyfob_exec::Environment;
+use keyfob_exec::{Environment, proxy_variable};
 
 /// The way to a server, where a kubeconfig names none. As in Go nothing on this machine is reached through a proxy.
 pub(super) fn proxy_for(server: &Uri, environment: &dyn Environment) -> Option<Uri> {
-    let named = |name: &str| {
-        let value = environment.var(name).or_else(|| environment.var(&name.to_lowercase()));
-        value.and_then(|value| value.into_string().ok()).unwrap_or_default()
-    };
+    let named = |name: &str| proxy_variable(name, environment).unwrap_or_default();
     if is_this_machine(server.host()?) {
         return None;
     }
@@ -64,5 +61,17 @@ mod tests {
             way("https://cluster.example", &[("https_proxy", "proxy:1")]).as_deref(),
             Some("http://proxy:1/")
         );
+    }
+
+    #[test]
+    fn an_empty_variable_does_not_hide_the_other_spelling() {
+        let environment = [("HTTPS_PROXY", ""), ("https_proxy", "proxy:1")];
+        assert_eq!(
+            way("https://cluster.example", &environment).as_deref(),
+            Some("http://proxy:1/")
+        );
+        let environment =
+            [("HTTPS_PROXY", "proxy:1"), ("NO_PROXY", ""), ("no_proxy", "cluster.example")];
+        assert_eq!(way("https://cluster.example", &environment), None);
     }
 }

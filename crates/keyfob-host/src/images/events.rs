@@ -64,8 +64,8 @@ pub(super) type EventSink = dyn Fn(&Wanted, &ImageEvent) + Send + Sync;
 pub(super) fn log(wanted: &Wanted, ImageEvent { reason, message }: &ImageEvent) {
     let (image, pod_uid) = (&wanted.image, &wanted.pod_uid);
     if reason.is_warning() {
-        tracing::warn!(image, pod_uid, %reason, message, "the image cannot be used");
+        tracing::warn!(image, pod_uid, %reason, event = message, "the image cannot be used");
     } else {
-        tracing::info!(image, pod_uid, %reason, message, "the image's state changed");
+        tracing::info!(image, pod_uid, %reason, event = message, "the image's state changed");
     }
 }

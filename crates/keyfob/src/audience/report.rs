@@ -27,7 +27,7 @@ impl Report {
         let answer = Answer::new(self);
         let stdout = match output {
             Output::Table => answer.text(),
-            Output::Json => serde_json::to_string(&answer).unwrap_or_default() + "\n",
+            Output::Json => crate::page::json(&answer),
         };
         let verdict = if answer.allowed { Verdict::Yes } else { Verdict::No };
         Outcome { stdout, verdict, ..Outcome::default() }

@@ -1,11 +1,11 @@
 //! What is told, as it happens, and whether every step did what it should.
 
 use std::{
-    io::{self, Write as _},
+    io,
     time::{Duration, SystemTime},
 };
 
-use keyfob_exec::{Clock as _, SystemClock, printable};
+use keyfob_exec::{Clock as _, SystemClock, printable, write_stdout};
 
 use crate::{Outcome, Verdict, get::aligned};
 
@@ -66,13 +66,9 @@ impl Story {
         self.say(&format!("\n{table}{NEXT}"));
     }
 
-    /// Writes at once. Whoever closes our stdout has read enough; what else goes wrong is told at the end.
+    /// Writes at once. What goes wrong is told at the end.
     pub(super) fn say(&mut self, text: &str) {
-        let mut stdout = io::stdout();
-        let written = stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush());
-        if let Err(error) = written
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
+        if let Err(error) = write_stdout(printable(text).as_bytes()) {
             self.unwritten.get_or_insert(error);
         }
     }

@@ -64,10 +64,10 @@ pub(crate) struct ExecCacheArgs {
 }
 
 /// The words after `kube exec-cache`.
-pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> ExecCacheArgs {
+pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<ExecCacheArgs, clap::Error> {
     let command = clap::Command::new("exec-cache").bin_name("keyfob kube exec-cache");
-    let typed = ExecCacheArgs::augment_args(command).no_binary_name(true).get_matches_from(words);
-    ExecCacheArgs::from_arg_matches(&typed).unwrap_or_else(|error| error.exit())
+    let command = ExecCacheArgs::augment_args(command).no_binary_name(true);
+    ExecCacheArgs::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
 pub(crate) fn run(args: &ExecCacheArgs) -> Outcome {
@@ -216,7 +216,7 @@ mod tests {
     fn answers_are_kept_where_caches_are() {
         let place = |typed: &[&str], variables| {
             let args = parse(typed.iter().chain(&["--", "plugin"]).map(OsString::from));
-            args.directory(&Variables(variables)).map(|path| path.display().to_string())
+            args.unwrap().directory(&Variables(variables)).map(|path| path.display().to_string())
         };
         let named = &[("HOME", "/home/ada"), ("KEYFOB_EXEC_CACHE_DIR", "named")];
         assert_eq!(place(&["--cache-dir", "/given"], named).unwrap(), "/given");
@@ -233,7 +233,8 @@ mod tests {
     fn everything_after_the_dashes_is_the_plugins() {
         let args = parse(
             ["--max-age", "5m", "--", "aws", "--clear", "-v"].map(OsString::from).into_iter(),
-        );
+        )
+        .unwrap();
         assert_eq!(args.command, ["aws", "--clear", "-v"]);
         assert_eq!((args.max_age, args.clear), (Some(Duration::from_mins(5)), false));
     }

@@ -54,7 +54,7 @@ pub(super) fn run(args: &ExplainArgs) -> Outcome {
     };
     let stdout = match args.output {
         Output::Table => text::print(&report),
-        Output::Json => serde_json::to_string(&report).unwrap_or_default() + "\n",
+        Output::Json => crate::page::json(&report),
     };
     Outcome { stdout, verdict, ..Outcome::default() }
 }

@@ -1,6 +1,6 @@
 //! `keyfob kube get --raw`: what the API server answers, as it comes.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use clap::Args;
 use http::{Request, Response, StatusCode};
@@ -75,18 +75,13 @@ async fn pass_on(mut body: Body) -> Result<(), Broken> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(Broken::Answer)?;
         if let Ok(bytes) = frame.into_data() {
-            let written = io::stdout().write_all(&bytes).and_then(|()| io::stdout().flush());
-            written.map_err(Broken::Stdout)?;
+            keyfob_exec::write_stdout(&bytes).map_err(Broken::Stdout)?;
         }
     }
     Ok(())
 }
 
-/// Whoever closes our stdout has read enough.
 fn unwritten(error: &io::Error) -> Outcome {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        return Outcome::default();
-    }
     let stderr = format!("keyfob: the answer could not be written: {error}\n");
     Outcome { stderr, verdict: Verdict::Unwritten, ..Outcome::default() }
 }

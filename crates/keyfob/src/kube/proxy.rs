@@ -13,8 +13,7 @@ mod forward;
 mod socket;
 
 use std::{
-    future,
-    io::{self, Write as _},
+    future, io,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::Arc,
@@ -113,6 +112,5 @@ fn limits() -> Limits {
 async fn announce(address: &str) -> io::Result<()> {
     // Whoever reads that it is ready may stop it at once: by then signals are waited for.
     tokio::task::yield_now().await;
-    writeln!(io::stdout(), "serving on {address}")?;
-    io::stdout().flush()
+    keyfob_exec::write_stdout(format!("serving on {address}\n").as_bytes())
 }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use keyfob_api::{ExecCredentialSpec, ExecCredentialStatus, ExecVersion, Secret};
 use keyfob_client::Identity;
-use keyfob_exec::{Environment as _, SystemEnvironment};
+use keyfob_exec::{Environment as _, SystemEnvironment, printable_json};
 use serde::Serialize;
 
 use super::{
@@ -102,7 +102,7 @@ fn json(held: &Held) -> Result<String, KubeFailure> {
         expiration_timestamp: held.expiration.map(|end| end.to_string()),
         certificate: held.identity.as_deref().map(pair),
     };
-    Ok(serde_json::to_string(&printed).unwrap_or_default())
+    Ok(printable_json(&serde_json::to_string(&printed).unwrap_or_default()))
 }
 
 /// In the version that the client asks for.

@@ -93,7 +93,7 @@ impl WhoamiArgs {
         }
         let stdout = match self.output {
             Output::Table => report.page(),
-            Output::Json => serde_json::to_string(&report).unwrap_or_default() + "\n",
+            Output::Json => crate::page::json(&report),
         };
         let verdict = if complaints.is_empty() { Verdict::Yes } else { Verdict::No };
         let stderr = complaints.iter().map(|why| ["keyfob: ", why, "\n"].concat()).collect();

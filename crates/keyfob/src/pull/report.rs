@@ -116,7 +116,7 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default() + "\n"
+        crate::page::json(self)
     }
 
     /// Nothing at all if the image cannot be used.

@@ -43,7 +43,7 @@ pub(super) fn run(args: &ListArgs) -> Outcome {
     let verdict = if errors.is_empty() { Verdict::Yes } else { Verdict::No };
     match args.output {
         Output::Json => {
-            let stdout = serde_json::to_string(&listed).unwrap_or_default() + "\n";
+            let stdout = crate::page::json(&listed);
             Outcome { stdout, verdict, ..Outcome::default() }
         }
         Output::Table => {

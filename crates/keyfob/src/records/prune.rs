@@ -64,7 +64,7 @@ pub(super) fn run(args: &PruneArgs) -> Outcome {
     let verdict = if errors.is_empty() { Verdict::Yes } else { Verdict::No };
     match args.output {
         Output::Json => {
-            let stdout = serde_json::to_string(&pruned).unwrap_or_default() + "\n";
+            let stdout = crate::page::json(&pruned);
             Outcome { stdout, verdict, ..Outcome::default() }
         }
         Output::Table => Outcome { stdout: pruned.text(), stderr: complaints(&errors), verdict },

@@ -1,0 +1,169 @@
+//! Keyfob where little is allowed: no stdout, little memory, no threads, no core files.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
+
+#[expect(dead_code, reason = "shared with tests that use all of it")]
+#[path = "support/node.rs"]
+mod node;
+
+use std::{
+    fs,
+    io::Write as _,
+    process::{Command, Output, Stdio},
+};
+
+use node::{Node, program};
+
+/// Runs keyfob after a line of the shell has changed what it is allowed.
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn after(shell: &str, args: &[&str]) -> Output {
+    let keyfob = env!("CARGO_BIN_EXE_keyfob");
+    let script = format!("{shell}\nexec \"$0\" \"$@\"");
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &script, keyfob]).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+const COMMANDS: [&[&str]; 8] = [
+    &["match", "r.io", "r.io/app"],
+    &["match", "-o", "json", "r.io", "r.io/app"],
+    &["provider", "list"],
+    &["completions", "bash"],
+    &["--help"],
+    &["--version"],
+    &["kube", "exec-cache", "--help"],
+    &["provider", "echo", "--help"],
+];
+
+#[test]
+fn a_result_for_a_closed_stdout_is_a_failure() {
+    for closed in ["exec >&-", "exec <&- >&-"] {
+        for args in COMMANDS {
+            let output = after(closed, args);
+            assert_eq!(output.status.code(), Some(4), "{closed} {args:?}");
+        }
+    }
+    assert_eq!(after("exec >&- 2>&-", COMMANDS[0]).status.code(), Some(4));
+    let said = String::from_utf8(after("exec >&-", COMMANDS[0]).stderr).unwrap();
+    assert_eq!(said, "keyfob: the result could not be written: stdout is closed\n");
+}
+
+#[test]
+fn a_full_disk_or_a_reader_that_left_is_a_failure_of_every_command() {
+    for args in COMMANDS {
+        let full = after("exec >/dev/full", args);
+        assert_eq!(full.status.code(), Some(4), "{args:?}");
+        assert!(!String::from_utf8_lossy(&full.stderr).contains("panic"), "{args:?}");
+    }
+    let pipe = program().args(COMMANDS[0]).stdout(closed_pipe()).output().unwrap();
+    assert_eq!(pipe.status.code(), Some(4));
+}
+
+fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn a_plugin_whose_stdout_is_closed_fails() {
+    let request = r#"{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialProviderRequest","image":"r.example/app","serviceAccountToken":"hunter2-token"}"#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("request");
+    fs::write(&file, request).unwrap();
+    let args = ["provider", "echo", "--registry", "r.example"];
+
+    let answered = after(&format!("exec <{}", file.display()), &args);
+    let closed = after(&format!("exec <{} >&-", file.display()), &args);
+
+    assert_eq!(answered.status.code(), Some(0), "{answered:?}");
+    assert_eq!(closed.status.code(), Some(4), "{closed:?}");
+}
+
+/// It took half a gigabyte; now it takes about as much as its text.
+#[test]
+fn a_huge_answer_under_a_memory_limit_costs_nobody_elses_answer() {
+    let answers = [
+        // An unknown field, a login, a list of logins.
+        ("{\"x\":[", "0,", "0]}"),
+        (
+            "{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"auth\":{\"r.example\":[",
+            "0,",
+            "0]}}",
+        ),
+        (
+            "{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"auth\":{",
+            "\"\":{},",
+            "\"a\":{}}}",
+        ),
+    ];
+    for (start, piece, end) in answers {
+        let node =
+            Node::new().answering("good", &["r.example"], &[["r.example", "ada", "hunter2-ada"]]);
+        let size = (8 << 20) - start.len() - end.len() - piece.len();
+        let answer = format!("{start}{}{end}", piece.repeat(size / piece.len()));
+        let answer = node.file("answer", &answer);
+        let node = node.with(
+            "huge",
+            &["*.example", "r.example"],
+            &format!("cat >/dev/null; cat {answer}"),
+        );
+        let (config, plugins) = (node.config(), node.path("plugins"));
+
+        let output = after(
+            "ulimit -v 400000",
+            &["get", "r.example/app", "--config", &config, "--bin-dir", plugins.to_str().unwrap()],
+        );
+
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            stdout.contains("good"),
+            "{:?} {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn a_process_that_may_hold_secrets_leaves_no_core_file() {
+    let mut command = program();
+    command.args(["provider", "echo", "--registry", "r.example"]);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = piped.spawn().unwrap();
+    let core = || {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        line.split_whitespace().skip(4).take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+
+    // It waits for its request, so that it does not end before.
+    while core() != ["0", "0"] {
+        std::thread::yield_now();
+    }
+
+    child.stdin.take().unwrap().write_all(b"{}").unwrap();
+    child.wait().unwrap();
+}
+
+/// The system refuses a thread whose stack does not fit, as it does under `ulimit -u`.
+#[test]
+fn a_thread_that_the_system_refuses_is_told_and_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("config");
+    let text = "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], \
+                clusters: [{name: a, cluster: {server: 'https://localhost:1'}}], users: [{name: a, user: {token: hunter2}}]}";
+    fs::write(&kubeconfig, text).unwrap();
+
+    let output = after(
+        "export RUST_MIN_STACK=70368744177664",
+        &["kube", "get", "--raw", "/version", "--kubeconfig", kubeconfig.to_str().unwrap()],
+    );
+
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("the system refused to start another thread: raise the limit"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{:?}", output.status);
+}
