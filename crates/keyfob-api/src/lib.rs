@@ -27,6 +27,7 @@ mod image;
 mod pattern;
 mod provider;
 mod raw_json;
+mod redact;
 mod secret;
 mod timestamp;
 
@@ -56,5 +57,6 @@ pub use provider::{
     UnknownProviderVersion,
 };
 pub use raw_json::RawJson;
+pub use redact::{REDACTED, Redactor, speaks_of_a_secret};
 pub use secret::Secret;
 pub use timestamp::{Timestamp, TimestampError};

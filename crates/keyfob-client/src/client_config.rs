@@ -9,8 +9,7 @@ mod unusable;
 
 use std::{fmt, path::PathBuf};
 
-use keyfob_api::Secret;
-use keyfob_exec::REDACTED;
+use keyfob_api::{REDACTED, Secret};
 
 use crate::ExecConfig;
 pub use build::ClientConfigError;

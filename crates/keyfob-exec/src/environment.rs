@@ -9,6 +9,8 @@ use std::{
     os::unix::ffi::OsStrExt as _,
 };
 
+use keyfob_api::{Secret, speaks_of_a_secret};
+
 /// The environment of the host process, as an argument. It is read anew for every run.
 pub trait Environment: Send + Sync + fmt::Debug {
     /// The value of one variable.
@@ -79,6 +81,16 @@ pub(crate) fn name_of(entry: &OsStr) -> &[u8] {
     bytes.get(..end).unwrap_or_default()
 }
 
+/// The value of an environment entry whose name says that it is a secret.
+pub(crate) fn secret_of(entry: &OsStr) -> Option<Secret<String>> {
+    /// `USE_TOKEN_CACHE=1` is a switch, and cutting out every `1` would leave no message standing.
+    const SHORTEST: usize = 6;
+    let name = name_of(entry);
+    let value = entry.as_bytes().get(name.len() + 1..).filter(|value| value.len() >= SHORTEST)?;
+    let speaks = speaks_of_a_secret(&String::from_utf8_lossy(name));
+    speaks.then(|| Secret::new(String::from_utf8_lossy(value).into_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +120,19 @@ mod tests {
         let kept = overlay(pairs(&[("path", "a")]), pairs(&[("PATH", "b")]));
 
         assert_eq!(kept, ["path=a", "PATH=b"]);
+    }
+
+    #[test]
+    fn a_variable_named_like_a_secret_is_one_unless_it_names_a_place_or_is_a_switch() {
+        let secret = |entry: &[u8]| {
+            let entry: OsString = OsStr::from_bytes(entry).into();
+            secret_of(&entry).map(|secret| secret.expose().clone())
+        };
+
+        assert_eq!(secret(b"registry_password=hunter2").as_deref(), Some("hunter2"));
+        assert_eq!(secret(b"\xff\xff_TOKEN=hunter2").as_deref(), Some("hunter2"));
+        assert_eq!(secret(b"AWS_WEB_IDENTITY_TOKEN_FILE=/var/run/token"), None);
+        assert_eq!(secret(b"AWS_REGION=eu-west-1"), None);
+        assert_eq!(secret(b"USE_TOKEN_CACHE=1"), None);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::{fmt, io, path::PathBuf, time::Duration};
 
-use keyfob_api::Secret;
+use keyfob_api::{Redactor, Secret};
 use nix::sys::signal::Signal;
 use thiserror::Error;
 
-use crate::{NotRunnable, Redactor, printable};
+use crate::{NotRunnable, printable};
 
 /// A program that ran to its end, well or not.
 #[derive(Debug)]

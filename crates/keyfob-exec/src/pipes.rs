@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use keyfob_api::Secret;
+use keyfob_api::{Redactor, Secret};
 use rustix::{
     io::fcntl_dupfd_cloexec,
     pipe::{PipeFlags, pipe_with},
@@ -13,7 +13,7 @@ use rustix::{
 use tokio::net::unix::pipe;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::{Redactor, Watch, printable};
+use crate::{Watch, printable};
 
 /// A pipe that no child inherits by accident. Both ends lie above the standard descriptors, which the spawn overwrites.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

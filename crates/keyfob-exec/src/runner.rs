@@ -17,12 +17,15 @@ use std::{
 
 use tokio::time::sleep;
 
+use keyfob_api::Redactor;
+
 use crate::{
-    Environment, Finished, Invocation, NotRunnable, Redactor, RunError, Status, Stderr, StderrTail,
-    Stdin, Stdout, overlay,
+    Environment, Finished, Invocation, NotRunnable, RunError, Status, Stderr, StderrTail, Stdin,
+    Stdout,
+    environment::secret_of,
+    overlay,
     pipes::{Answer, Feed, Forward, Messages, ReadError, Sink, broken, pipe, read},
     process::{Child, Standard, system_error},
-    redact::secret_of,
 };
 
 /// A run under way. Dropping it kills the process group and reaps it.

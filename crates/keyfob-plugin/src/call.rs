@@ -6,8 +6,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_api::Secret;
-use keyfob_exec::{Clock, Redactor, on_one_line};
+use keyfob_api::{Redactor, Secret};
+use keyfob_exec::{Clock, on_one_line};
 use tokio::time::Instant;
 
 use crate::Failure;

@@ -6,10 +6,10 @@
 use std::{str::FromStr, time::Duration};
 
 use keyfob_api::{
-    InvalidField, Secret,
+    InvalidField, Redactor, Secret,
     document::{Document, Reading},
 };
-use keyfob_exec::{Finished, Invocation, Program, Redactor, Status, Stdin, shortened};
+use keyfob_exec::{Finished, Invocation, Program, Status, Stdin, shortened};
 use keyfob_plugin::{Doing as _, Failure, ImageRequest};
 
 use crate::World;

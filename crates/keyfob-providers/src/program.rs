@@ -122,7 +122,7 @@ fn in_short(mut error: clap::Error) -> String {
 /// What has the wrong form may be a secret all the same, and whoever runs us keeps what is said in a log.
 fn hide_value(error: &mut clap::Error) {
     if error.kind() == ErrorKind::ValueValidation {
-        error.insert(ContextKind::InvalidValue, ContextValue::String(keyfob_exec::REDACTED.into()));
+        error.insert(ContextKind::InvalidValue, ContextValue::String(keyfob_api::REDACTED.into()));
     }
 }
 

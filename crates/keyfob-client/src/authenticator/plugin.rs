@@ -10,10 +10,9 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::Path};
 
 use keyfob_api::{
     ExecCluster, ExecCredentialSpec, ExecCredentialStatus, ExecResponse, ExecVersion, Secret,
+    speaks_of_a_secret,
 };
-use keyfob_exec::{
-    Finished, Invocation, Limits, LookupError, Program, Stderr, Stdin, speaks_of_a_secret,
-};
+use keyfob_exec::{Finished, Invocation, Limits, LookupError, Program, Stderr, Stdin};
 
 use super::{
     error::{AuthError, NotInteractive},

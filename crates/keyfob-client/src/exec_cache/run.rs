@@ -5,8 +5,8 @@
 
 use std::{ffi::OsString, sync::Arc};
 
-use keyfob_api::{ExecAnswerError, ExecCredentialStatus, ExecVersion, Secret};
-use keyfob_exec::{Invocation, Stderr, Stdin, speaks_of_a_secret};
+use keyfob_api::{ExecAnswerError, ExecCredentialStatus, ExecVersion, Secret, speaks_of_a_secret};
+use keyfob_exec::{Invocation, Stderr, Stdin};
 
 use super::{ExecCache, ExecCacheError, ExecCacheNotice, ExecQuestion, entry::Entry};
 

@@ -9,7 +9,7 @@ use std::{
     str::FromStr,
 };
 
-use keyfob_exec::speaks_of_a_secret;
+use keyfob_api::speaks_of_a_secret;
 use thiserror::Error;
 
 /// A variable, or all whose names begin in the same way: `AWS_PROFILE`, `MYCORP_*`.

@@ -4,8 +4,8 @@
 //! every configuration shows openly: names, patterns, durations and versions. Whoever passes the wrong file, such as a
 //! cloud's own credentials, finds none of it in an error.
 
+use keyfob_api::REDACTED;
 use keyfob_api::document::{Document, Value, YamlError, YamlProblem};
-use keyfob_exec::REDACTED;
 
 /// Fields whose values are no secrets, in lower case.
 const OPEN: [&str; 14] = [

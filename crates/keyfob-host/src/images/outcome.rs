@@ -10,8 +10,8 @@
 use std::{fmt, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use keyfob_api::{ImageRef, Quoted, Secret};
-use keyfob_exec::{Redactor, on_one_line};
+use keyfob_api::{ImageRef, Quoted, Redactor, Secret};
+use keyfob_exec::on_one_line;
 use thiserror::Error;
 
 use super::{Attempt, PullFailure, PullFailureKind};

@@ -1,8 +1,7 @@
 //! What came back.
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use keyfob_api::Secret;
-use keyfob_exec::Redactor;
+use keyfob_api::{Redactor, Secret};
 use keyfob_http::{ConnectionError, retry_after};
 use tokio::time::{Instant, timeout_at};
 

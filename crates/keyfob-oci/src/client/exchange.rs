@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use keyfob_exec::Redactor;
+use keyfob_api::Redactor;
 use keyfob_http::{ConnectionError, named};
 use reqwest::Url;
 

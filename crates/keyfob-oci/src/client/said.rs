@@ -1,8 +1,8 @@
 //! What a server says is wrong, fit to be shown: short, on one line, and without any form of the secret it was sent.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use keyfob_api::Secret;
-use keyfob_exec::{Redactor, on_one_line, shortened};
+use keyfob_api::{Redactor, Secret};
+use keyfob_exec::{on_one_line, shortened};
 use keyfob_host::Login;
 use reqwest::Url;
 use serde::Deserialize;

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, ffi::OsString, fmt, time::Duration};
 
 use keyfob_api::{
     CredentialProviderRequest, ImageRef, ProviderVersion, RegistryCredentialPluginRequest, Secret,
+    speaks_of_a_secret,
 };
-use keyfob_exec::{Invocation, Limits, Program, Stdin, Stdout, speaks_of_a_secret};
+use keyfob_exec::{Invocation, Limits, Program, Stdin, Stdout};
 
 use super::{NoAnswer, common::Purpose};
 

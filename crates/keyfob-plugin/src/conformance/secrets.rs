@@ -3,10 +3,9 @@
 use std::fmt::Display;
 
 use keyfob_api::{
-    CredentialProviderResponse, Secret,
+    CredentialProviderResponse, Redactor, Secret,
     document::{Document, Node, Value},
 };
-use keyfob_exec::Redactor;
 
 use super::{
     observe::{Heard, Observed, span},

@@ -2,8 +2,8 @@
 
 use std::{ffi::OsStr, fmt::Write as _};
 
-use keyfob_api::{GoDuration, Secret};
-use keyfob_exec::{Environment, Invocation, Redactor, speaks_of_a_secret, steers};
+use keyfob_api::{GoDuration, Redactor, Secret, speaks_of_a_secret};
+use keyfob_exec::{Environment, Invocation, steers};
 
 use super::report::{Command, Variable};
 

@@ -2,10 +2,8 @@
 
 use std::{ffi::OsString, fmt, os::unix::ffi::OsStringExt as _, sync::Arc, time::Duration};
 
-use keyfob_api::{ExecCluster, ExecCredentialSpec, ExecVersion, Secret};
-use keyfob_exec::{
-    Clock, Invocation, Limits, Program, Runner, Stdout, SystemClock, speaks_of_a_secret,
-};
+use keyfob_api::{ExecCluster, ExecCredentialSpec, ExecVersion, Secret, speaks_of_a_secret};
+use keyfob_exec::{Clock, Invocation, Limits, Program, Runner, Stdout, SystemClock};
 use tokio::task::JoinSet;
 
 use super::super::{

@@ -4,14 +4,12 @@
 //! off at the end of the text; whatever looks like a signed token; and, once the plugin has ended, what it printed on
 //! stdout.
 
-use std::{collections::BTreeSet, ffi::OsStr, ops::Range, os::unix::ffi::OsStrExt as _};
+use std::{collections::BTreeSet, ops::Range};
 
-use keyfob_api::{
+use crate::{
     Secret,
     document::{Document, Value},
 };
-
-use crate::environment::name_of;
 
 /// What stands where a secret was.
 pub const REDACTED: &str = "[redacted]";
@@ -64,7 +62,7 @@ impl Redactor {
     }
 
     /// The text without its first bytes, and without its secrets, also those that begin in the first bytes.
-    pub(crate) fn redact_after(&self, text: &str, dropped: usize) -> String {
+    pub fn redact_after(&self, text: &str, dropped: usize) -> String {
         let Printed::Pieces(printed) = &self.printed else { return REDACTED.into() };
         let mut hidden: Vec<Range<usize>> = self
             .known
@@ -89,7 +87,7 @@ impl Redactor {
     }
 
     /// The length of the longest secret handed over: how much of a text without its beginning may be the end of one.
-    pub(crate) fn longest(&self) -> usize {
+    pub fn longest(&self) -> usize {
         self.known.iter().map(|secret| secret.expose().len()).max().unwrap_or_default()
     }
 
@@ -190,20 +188,8 @@ pub fn speaks_of_a_secret(name: &str) -> bool {
     speaks && !is_a_place
 }
 
-/// The value of an environment entry whose name says that it is a secret.
-pub(crate) fn secret_of(entry: &OsStr) -> Option<Secret<String>> {
-    /// `USE_TOKEN_CACHE=1` is a switch, and cutting out every `1` would leave no message standing.
-    const SHORTEST: usize = 6;
-    let name = name_of(entry);
-    let value = entry.as_bytes().get(name.len() + 1..).filter(|value| value.len() >= SHORTEST)?;
-    let speaks = speaks_of_a_secret(&String::from_utf8_lossy(name));
-    speaks.then(|| Secret::new(String::from_utf8_lossy(value).into_owned()))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
 
     fn redactor(secrets: &[&str]) -> Redactor {
@@ -283,19 +269,5 @@ mod tests {
         let secrets: Vec<String> = (0..2_000).map(|n| format!("\"secret-number-{n}\"")).collect();
 
         assert_eq!(after_printing(&secrets.concat(), "anything at all"), REDACTED);
-    }
-
-    #[test]
-    fn a_variable_named_like_a_secret_is_one_unless_it_names_a_place_or_is_a_switch() {
-        let secret = |entry: &[u8]| {
-            let entry: OsString = OsStr::from_bytes(entry).into();
-            secret_of(&entry).map(|secret| secret.expose().clone())
-        };
-
-        assert_eq!(secret(b"registry_password=hunter2").as_deref(), Some("hunter2"));
-        assert_eq!(secret(b"\xff\xff_TOKEN=hunter2").as_deref(), Some("hunter2"));
-        assert_eq!(secret(b"AWS_WEB_IDENTITY_TOKEN_FILE=/var/run/token"), None);
-        assert_eq!(secret(b"AWS_REGION=eu-west-1"), None);
-        assert_eq!(secret(b"USE_TOKEN_CACHE=1"), None);
     }
 }
