@@ -8,7 +8,8 @@
 //! - A kubeconfig's plugins: [`ExecCredentialSpec`], [`ExecCredentialStatus`].
 //! - The first KEP's dialect: [`RegistryCredentialPluginRequest`], [`RegistryCredentialPluginResponse`].
 //! - What a token says of itself: [`Claims`]; what a certificate does: [`Certificate`], on [`der`].
-//! - What they all stand on: [`Secret`], and [`document`], one tree for JSON and YAML.
+//! - What must not be seen: [`Secret`], and [`Redactor`], which finds secrets in text from outside.
+//! - What they all stand on: [`document`], one tree for JSON and YAML.
 
 mod answer;
 mod buffer;
@@ -57,6 +58,6 @@ pub use provider::{
     UnknownProviderVersion,
 };
 pub use raw_json::RawJson;
-pub use redact::{REDACTED, Redactor, speaks_of_a_secret};
+pub use redact::{REDACTED, Redactor, SecretSet, speaks_of_a_secret};
 pub use secret::Secret;
 pub use timestamp::{Timestamp, TimestampError};

@@ -1,27 +1,56 @@
-//! Cuts secrets out of what a plugin says.
+//! Cuts secrets out of what comes from outside: what plugins say, and what servers answer.
 //!
-//! A secret cannot be recognised in every disguise. What is looked for: the secrets handed to the plugin, whole or cut
-//! off at the end of the text; whatever looks like a signed token; and, once the plugin has ended, what it printed on
-//! stdout.
+//! Known secrets are found in whatever form they come back: plain, in another case, percent-encoded (also partly, or twice),
+//! as base64 of either alphabet at any place of something longer, as hexadecimal or decimal bytes, with the escapes of JSON,
+//! Go, Rust and HTML, folded into lines, cut off, and in encodings of encodings. Beside them whatever is a secret by its look
+//! or by the name in front of it is hidden.
+//!
+//! A secret of less than six bytes is hidden where it stands as a word of its own: anything else would leave no message
+//! readable.
 
-use std::{collections::BTreeSet, ops::Range};
+mod forms;
+mod looks;
+mod names;
+mod printed;
+mod set;
+mod view;
 
-use crate::{
-    Secret,
-    document::{Document, Value},
+use std::{collections::BTreeSet, ops::Range, sync::OnceLock};
+
+use self::{
+    forms::{Depth, Needles},
+    printed::Texts,
+    view::View,
 };
+use crate::Secret;
+
+pub use self::{names::speaks_of_a_secret, set::SecretSet};
 
 /// What stands where a secret was.
 pub const REDACTED: &str = "[redacted]";
 
-/// A piece of a secret that is shorter than this gives little away, and looking for it would ruin the text.
-const SHORTEST_PIECE: usize = 8;
+/// A line of a secret that is shorter than this gives little away, and looking for it would ruin the text.
+const SHORTEST_LINE: usize = 8;
 
-/// Knows the secrets of one run and cuts them out of text.
+/// Knows the secrets of one exchange and cuts them out of text.
+///
+/// ```
+/// use keyfob_api::{Redactor, Secret};
+///
+/// let redactor = Redactor::new([&Secret::from("correct-horse")]);
+/// let said = "Basic YWRhOmNvcnJlY3QtaG9yc2U= is wrong; ?next=correct%2Dhorse; password=hunter2";
+/// assert_eq!(
+///     redactor.redact(said),
+///     "Basic [redacted] is wrong; ?next=[redacted]; password=[redacted]"
+/// );
+/// assert_eq!(redactor.redact("the token is expired"), "the token is expired");
+/// ```
 #[derive(Debug, Default)]
 pub struct Redactor {
     known: Vec<Secret<String>>,
     printed: Printed,
+    /// What is looked for; made when there is something to look through.
+    index: OnceLock<Index>,
 }
 
 /// What the plugin printed, as far as it is worth hiding.
@@ -38,22 +67,37 @@ impl Default for Printed {
     }
 }
 
+#[derive(Debug, Default)]
+struct Index {
+    known: Needles,
+    printed: Needles,
+    words: Vec<Secret<Vec<u8>>>,
+}
+
 impl Redactor {
     /// A redactor for these secrets, and for each line of those that have several.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret<String>>) -> Self {
         let pieces = secrets.into_iter().flat_map(|secret| pieces(secret.expose()));
-        Self { known: distinct(pieces), printed: Printed::default() }
+        Self { known: distinct(pieces), ..Self::default() }
     }
 
     /// One that knows also what was printed on stdout.
     #[must_use]
     pub fn knowing(&self, stdout: &[u8]) -> Self {
         const MOST: usize = 1_000;
-        let printed = printed_in(&String::from_utf8_lossy(stdout));
-        let printed = distinct(printed.iter().flat_map(|text| pieces(text.expose())));
-        let printed =
-            if printed.len() > MOST { Printed::TooMuch } else { Printed::Pieces(printed) };
-        Self { known: self.known.clone(), printed }
+        const LARGEST: usize = 1 << 20;
+        if stdout.len() > LARGEST {
+            return Self { printed: Printed::TooMuch, ..Self::default() };
+        }
+        let texts = Texts::of(stdout);
+        let others = distinct(texts.others.iter().flat_map(|text| pieces(text.expose())));
+        let secrets = texts.secrets.iter().chain(&self.known);
+        let printed = if others.len() + texts.secrets.len() > MOST {
+            Printed::TooMuch
+        } else {
+            Printed::Pieces(others)
+        };
+        Self { printed, ..Self::new(secrets) }
     }
 
     /// The text without its secrets.
@@ -63,129 +107,114 @@ impl Redactor {
 
     /// The text without its first bytes, and without its secrets, also those that begin in the first bytes.
     pub fn redact_after(&self, text: &str, dropped: usize) -> String {
-        let Printed::Pieces(printed) = &self.printed else { return REDACTED.into() };
-        let mut hidden: Vec<Range<usize>> = self
-            .known
-            .iter()
-            .chain(printed)
-            .flat_map(|secret| text.match_indices(secret.expose().as_str()))
-            .map(|(at, secret)| at..at + secret.len())
-            .chain(tokens(text))
-            .chain(self.cut_off_at_the_end(text))
-            .collect();
+        if matches!(self.printed, Printed::TooMuch) {
+            return REDACTED.into();
+        }
+        let mut hidden = self.hidden(text);
         hidden.sort_by_key(|range| range.start);
         let (mut shown, mut done) = (String::new(), text.ceil_char_boundary(dropped));
         for range in hidden {
-            // Overlapping secrets are one.
-            if range.start >= done {
-                shown.push_str(text.get(done..range.start).unwrap_or_default());
+            let start = text.floor_char_boundary(range.start);
+            // Overlapping and adjacent secrets are one.
+            if start > done || (start == done && !shown.ends_with(REDACTED)) {
+                shown.push_str(text.get(done..start).unwrap_or_default());
                 shown.push_str(REDACTED);
             }
-            done = done.max(range.end);
+            done = done.max(text.ceil_char_boundary(range.end));
         }
         shown + text.get(done..).unwrap_or_default()
     }
 
-    /// The length of the longest secret handed over: how much of a text without its beginning may be the end of one.
+    /// How long a known secret may be in a text, in its longest form: `\u0068` for each byte. So much of a text without its
+    /// beginning may be the end of one.
     pub fn longest(&self) -> usize {
-        self.known.iter().map(|secret| secret.expose().len()).max().unwrap_or_default()
+        const LONGEST_ESCAPE: usize = 6;
+        let longest = self.known.iter().map(|secret| secret.expose().len()).max();
+        longest.unwrap_or_default().saturating_mul(LONGEST_ESCAPE)
     }
 
-    /// The beginning of a secret with which the text ends: a killed plugin may have been in the middle of it.
-    fn cut_off_at_the_end(&self, text: &str) -> Option<Range<usize>> {
-        let cut = |secret: &Secret<String>| {
-            (SHORTEST_PIECE..secret.expose().len())
-                .rev()
-                .filter_map(|length| secret.expose().get(..length))
-                .find(|beginning| text.ends_with(beginning))
-                .map(str::len)
-        };
-        let longest = self.known.iter().filter_map(cut).max()?;
-        Some(text.len() - longest..text.len())
+    /// Where there are secrets, in no order.
+    fn hidden(&self, text: &str) -> Vec<Range<usize>> {
+        let index = self.index.get_or_init(|| self.index());
+        let mut hidden = Vec::new();
+        for view in View::unescaped(text.as_bytes()) {
+            let told = names::values(&view.bytes).into_iter().chain(looks::secrets(&view.bytes));
+            let words = index.words.iter().flat_map(|word| words(&view.bytes, word.expose()));
+            hidden.extend(told.chain(words).filter_map(|part| view.origin(&part)));
+            index.find_in(&view, text, &mut hidden);
+        }
+        hidden
     }
+
+    fn index(&self) -> Index {
+        let bytes = |secret: &'_ Secret<String>| Secret::new(secret.expose().as_bytes().to_vec());
+        let printed = match &self.printed {
+            Printed::Pieces(pieces) => pieces.as_slice(),
+            Printed::TooMuch => &[],
+        };
+        let is_short = |secret: &&Secret<String>| secret.expose().len() < forms::SHORTEST;
+        let exposed = |secrets: &[Secret<String>], depth| {
+            let secrets: Vec<_> = secrets.iter().map(bytes).collect();
+            Needles::new(secrets.iter().map(|secret| secret.expose().as_slice()), depth)
+        };
+        Index {
+            known: exposed(&self.known, Depth::Nested),
+            printed: exposed(printed, Depth::Once),
+            words: self.known.iter().filter(is_short).flat_map(forms::short).collect(),
+        }
+    }
+}
+
+impl Index {
+    /// Finds needles in what a view looks like without white space, as hexadecimal digits and as numbers.
+    fn find_in(&self, view: &View, text: &str, hidden: &mut Vec<Range<usize>>) {
+        for (needles, depth) in [(&self.known, Depth::Nested), (&self.printed, Depth::Once)] {
+            if needles.is_empty() {
+                continue;
+            }
+            for view in [view.compact(), view.hex_digits(), view.numbers()] {
+                for found in needles.find(&view.bytes, depth) {
+                    let Some(part) = view.origin(&found.at) else { continue };
+                    hidden.push(if found.is_encoded { widened(text, part) } else { part });
+                }
+            }
+        }
+    }
+}
+
+/// A part that is encoded, with all that was encoded together with it.
+fn widened(text: &str, part: Range<usize>) -> Range<usize> {
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+-_%".contains(*byte);
+    let (before, rest) = text.as_bytes().split_at(part.start.min(text.len()));
+    let behind = rest.get(part.len()..).unwrap_or_default();
+    let before = before.iter().rev().take_while(is_part).count();
+    let behind = behind.iter().take_while(|byte| is_part(byte) || **byte == b'=').count();
+    part.start - before..part.end + behind
+}
+
+/// Where a word stands by itself.
+fn words<'a>(text: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
+    let is_joint = |inside: Option<&u8>, outside: Option<&u8>| {
+        let is_letter = |byte: &u8| byte.is_ascii_alphanumeric();
+        inside.is_some_and(is_letter) && outside.is_some_and(is_letter)
+    };
+    memchr::memmem::find_iter(text, word).filter_map(move |start| {
+        let end = start + word.len();
+        let before = start.checked_sub(1).and_then(|before| text.get(before));
+        let is_part = is_joint(word.first(), before) || is_joint(word.last(), text.get(end));
+        (!is_part).then_some(start..end)
+    })
 }
 
 /// A secret, and each line of it that is long enough to be one.
 fn pieces(secret: &str) -> impl Iterator<Item = &str> {
     let lines = secret.lines().map(str::trim);
-    let long = lines.filter(|line| line.len() >= SHORTEST_PIECE && !line.starts_with("-----"));
+    let long = lines.filter(|line| line.len() >= SHORTEST_LINE && !line.starts_with("-----"));
     std::iter::once(secret.trim()).chain(long).filter(|piece| !piece.is_empty())
 }
 
 fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<Secret<String>> {
     texts.collect::<BTreeSet<&str>>().into_iter().map(Secret::from).collect()
-}
-
-/// Where something looks like a JSON Web Token, whole or cut off at its end.
-fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let start = from + text.get(from..)?.find("eyJ")?;
-            let token = text.get(start..)?;
-            let in_token = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
-            let length = token.find(|c| !in_token(c)).unwrap_or(token.len());
-            // Another one inside it would end where it ends.
-            from = start + length;
-            if length >= 20 {
-                return Some(start..from);
-            }
-        }
-    })
-}
-
-/// The strings of an answer, and its longer words in case it is none that can be read.
-fn printed_in(stdout: &str) -> Vec<Secret<String>> {
-    let literals = literals(stdout).filter(|text| text.expose().len() >= SHORTEST_PIECE);
-    let words = stdout
-        .split(|c: char| c.is_whitespace() || "\"'{}[],".contains(c))
-        .filter(|word| word.len() >= 2 * SHORTEST_PIECE);
-    let values = stdout
-        .lines()
-        .filter_map(|line| line.split_once(": "))
-        .map(|(_, value)| value.trim())
-        .filter(|value| value.len() >= SHORTEST_PIECE);
-    literals.chain(words.chain(values).map(Secret::from)).collect()
-}
-
-/// What stands between double quotes, with its escapes undone.
-fn literals(text: &str) -> impl Iterator<Item = Secret<String>> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let (_, inside) = rest.split_once('"')?;
-        let end = end_of_literal(inside);
-        let literal = Secret::new(format!("\"{}\"", inside.get(..end).unwrap_or_default()));
-        rest = inside.get(end + 1..).unwrap_or_default();
-        let read = Document::read_json(literal.expose().as_bytes()).ok();
-        Some(read.and_then(|document| match &document.root.value {
-            Value::String(text) => Some(text.clone()),
-            _ => None,
-        }))
-    })
-    .flatten()
-}
-
-/// Where the closing quote is, or would be.
-fn end_of_literal(inside: &str) -> usize {
-    let mut escaped = false;
-    let closes = |byte: u8| {
-        let closes = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        closes
-    };
-    inside.bytes().position(closes).unwrap_or(inside.len())
-}
-
-/// Whether the name of a variable, a flag or a field says that its value is a secret: `API_TOKEN`, `--client-secret`.
-///
-/// A name that ends in a place (`TOKEN_FILE`) speaks of where the secret is, not of the secret.
-pub fn speaks_of_a_secret(name: &str) -> bool {
-    const WORDS: [&str; 7] = ["token", "secret", "pass", "pwd", "auth", "credential", "apikey"];
-    const PLACES: [&str; 6] = ["-file", "-path", "-dir", "-uri", "-url", "-sock"];
-    let name = name.to_ascii_lowercase().replace('_', "-").replace("author", "");
-    let is_a_place = PLACES.iter().any(|end| name.ends_with(end));
-    let speaks = WORDS.iter().any(|word| name.contains(word)) || name.ends_with("-key");
-    speaks && !is_a_place
 }
 
 #[cfg(test)]
@@ -217,7 +246,16 @@ mod tests {
         assert_eq!(redacted(&["hunter", "hunter2000"], "got hunter2000"), "got [redacted]");
         let both = ["abcdef-ghijkl", "ghijkl-mnopqr"];
         assert_eq!(redacted(&both, "got abcdef-ghijkl-mnopqr."), "got [redacted].");
-        assert_eq!(redacted(&["e", "r"], "see"), "s[redacted][redacted]");
+    }
+
+    #[test]
+    fn a_short_secret_is_hidden_where_it_is_a_word() {
+        let said = "pw is wrong: not pw, but pwd; cHc= and 7077 too";
+
+        assert_eq!(
+            redacted(&["pw"], said),
+            "[redacted] is wrong: not [redacted], but pwd; [redacted]= and [redacted] too"
+        );
     }
 
     #[test]
@@ -255,13 +293,35 @@ mod tests {
             (r#"{"key":"-----BEGIN\nMIIBOzCB46AD\n"}"#, "at MIIBOzCB46AD", "at [redacted]"),
             (r#"{"password":"two words"}"#, "tried two words", "tried [redacted]"),
             (r#"{"password":"half an ans"#, "tried half an ans", "tried [redacted]"),
-            ("token: plain-yaml # note\n", "tried plain-yaml", "tried plain-yaml"),
+            ("token: plain-yaml # note\n", "tried plain-yaml", "tried [redacted]"),
             ("token: plain-yaml\n", "tried plain-yaml", "tried [redacted]"),
             (r#"{"username":"ada"}"#, "ada is unknown", "ada is unknown"),
         ];
         for (stdout, said, shown) in cases {
             assert_eq!(after_printing(stdout, said), shown, "{stdout}");
         }
+    }
+
+    #[test]
+    fn what_was_printed_as_yaml_is_recognised() {
+        let answers = [
+            "auth: {r.io: {username: ada, password: 'it''s a secret'}}",
+            "auth:\n  r.io:\n    password: \"it's\\x20a \\u0073ecret\"   # hers\n",
+            "auth:\n  r.io:\n    password: >-\n      it's a\n      secret\n    username: ada\n",
+            "auth:\n  r.io:\n    password: |\n      it's a secret\n",
+            "auth:\n  r.io:\n    password: it's a secret # and hers\n",
+            "secret: &s it's a secret\nauth:\n  r.io: {password: *s}\n",
+            "---\nkind: A\n---\npassword: it's a secret\n",
+            "auth:\n  r.io:\n    password: 'it''s a secret'\n  broken: [\n",
+        ];
+        for stdout in answers {
+            let shown = after_printing(stdout, "sending it's a secret.");
+            assert_eq!(shown, "sending [redacted].", "{stdout}");
+        }
+        let short = after_printing("password: hunter2\n", "got hunter2 for the password");
+        assert_eq!(short, "got [redacted] for the password");
+        let key = after_printing(r#"{"password":"hunter2"}"#, "password=hunter2");
+        assert_eq!(key, "password=[redacted]");
     }
 
     #[test]

@@ -206,6 +206,8 @@ pub(crate) struct Forward<'a> {
     room: usize,
     line: Vec<u8>,
     is_cut: bool,
+    /// Whether the lines are those of a private key, of which each looks like anything.
+    in_key: bool,
 }
 
 impl<'a> Forward<'a> {
@@ -214,7 +216,7 @@ impl<'a> Forward<'a> {
 
     pub(crate) fn new(to: Arc<dyn Fn(&str) + Send + Sync>, redactor: &'a Redactor) -> Self {
         let room = Self::LINE + redactor.longest();
-        Self { to, redactor, room, line: Vec::new(), is_cut: false }
+        Self { to, redactor, room, line: Vec::new(), is_cut: false, in_key: false }
     }
 
     fn accept(&mut self, bytes: &[u8]) {
@@ -236,7 +238,13 @@ impl<'a> Forward<'a> {
         if line.is_empty() {
             return;
         }
-        let mut shown = self.redactor.redact(&String::from_utf8_lossy(&line));
+        let text = Zeroizing::new(String::from_utf8_lossy(&line).into_owned());
+        let was_in_key = self.in_key;
+        self.in_key = is_in_key(&text, was_in_key);
+        if was_in_key {
+            return;
+        }
+        let mut shown = self.redactor.redact(&text);
         if is_cut {
             // The end may be the beginning of a secret.
             let longest = self.room - Self::LINE;
@@ -248,9 +256,35 @@ impl<'a> Forward<'a> {
     }
 }
 
+/// Whether the line behind this one is part of a private key.
+fn is_in_key(line: &str, was_in_key: bool) -> bool {
+    let begins = line
+        .rfind("-----BEGIN ")
+        .filter(|at| line.get(*at..).is_some_and(|label| label.contains("PRIVATE KEY")));
+    let ends = line.rfind("-----END ");
+    match (begins, ends) {
+        (Some(begins), Some(ends)) => begins > ends,
+        (Some(_), None) => true,
+        (None, Some(_)) => false,
+        (None, None) => was_in_key,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lines_of_a_private_key_are_not_handed_on() {
+        let heard: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+        let to = Arc::clone(&heard);
+        let redactor = Redactor::default();
+        let hear = Arc::new(move |line: &str| to.lock().unwrap().push(line.to_owned()));
+        let mut forward = Forward::new(hear, &redactor);
+        forward.accept(b"one\n-----BEGIN RSA PRIVATE KEY-----\nMIIBOzCB46AD\n-----END RSA PRIVATE KEY-----\ntwo\n");
+
+        assert_eq!(*heard.lock().unwrap(), ["one", "[redacted]", "two"]);
+    }
 
     #[test]
     fn an_answer_over_the_limit_is_refused_and_one_at_the_limit_is_not() {

@@ -13,7 +13,7 @@ use keyfob_exec::{
     Stdin,
 };
 use keyfob_testkit::{
-    LeakCheck, LogCapture, MapEnvironment, Script, Step, Witness, scripted_plugin,
+    LeakCheck, LogCapture, MapEnvironment, Script, Step, Witness, echoes, scripted_plugin,
 };
 use nix::sys::signal::{SigSet, Signal};
 use rustix::{
@@ -235,6 +235,31 @@ async fn a_failure_shows_what_the_plugin_said_without_its_secrets() {
     LeakCheck::new([TOKEN, PASSWORD]).error(&error);
     let shown = "failed: exit code 4; it said: cannot log in with [redacted], though [redacted] worked yesterday";
     assert!(error.to_string().ends_with(shown), "{error}");
+}
+
+#[tokio::test]
+async fn a_secret_in_disguise_is_not_shown() {
+    let said = [echoes(TOKEN), echoes(PASSWORD)].concat();
+    let said = said.iter().map(|(_, echo)| format!("tried {echo}\n"));
+    let answer = print(&format!("auth:\n  r.io:\n    password: '{PASSWORD}' # hers\n"));
+    let case = Case::new([answer].into_iter().chain(said.map(|line| say(&line))));
+
+    let shown = case.run().await.unwrap().stderr.text().to_owned();
+
+    assert!(shown.contains("tried [redacted]"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_value_that_is_named_like_a_secret_is_not_shown() {
+    let said = "password=hunter2\nAuthorization: Basic YWRhOmh1bnRlcjI=\nAWS_SECRET_ACCESS_KEY=hunter2/x\n";
+    let case = Case::new([print("{\"password\":\"\"}"), say(said)]);
+
+    let shown = case.run().await.unwrap().stderr.text().to_owned();
+
+    LeakCheck::new(["hunter2"]).text("stderr", &shown);
+    let expected =
+        "password=[redacted]\nAuthorization: [redacted]\nAWS_SECRET_ACCESS_KEY=[redacted]";
+    assert_eq!(shown, expected);
 }
 
 #[tokio::test]

@@ -4,14 +4,18 @@
 //! - [`Script`] and [`scripted_plugin`]: a real process that does what it is told, however bad.
 //! - `Internet`: every other host, with certificates; `TlsServer`: one that asks its clients for theirs.
 //! - `HostileClient`: idle, slow and silent connections from any loopback address, to try to lock others out of a server.
-//! - [`LogCapture`] and [`LeakCheck`]: every harness ends by showing that no secret of the case got out.
+//! - [`LogCapture`] and [`LeakCheck`]: every harness ends by showing that no secret of the case got out, in any encoding.
+//! - [`echoes`]: a secret as a hostile server or program may repeat it; `EchoAt`: a server that does.
 
 #[cfg(feature = "internet")]
 mod authority;
 mod clock;
+mod echoes;
 mod environment;
 #[cfg(feature = "hostile-clients")]
 mod hostile_clients;
+#[cfg(feature = "internet")]
+mod hostile;
 #[cfg(feature = "internet")]
 mod internet;
 mod leaks;
@@ -23,9 +27,12 @@ mod script;
 mod tls_server;
 
 pub use clock::ManualClock;
+pub use echoes::echoes;
 pub use environment::MapEnvironment;
 #[cfg(feature = "hostile-clients")]
 pub use hostile_clients::{HostileClient, Stream, closed, raise_file_limit, request_again};
+#[cfg(feature = "internet")]
+pub use hostile::EchoAt;
 #[cfg(feature = "internet")]
 pub use internet::{Internet, Request, Response};
 pub use leaks::LeakCheck;

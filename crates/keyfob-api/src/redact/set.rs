@@ -1,0 +1,95 @@
+//! The secrets of an exchange, while it goes on.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+use super::Redactor;
+use crate::Secret;
+
+/// The secrets that were sent to a server or came from it, shared by everybody who takes part in the exchange. Whatever the
+/// server says goes through [`SecretSet::redact`] before it becomes part of an error or a log line.
+///
+/// A clone is the same set.
+///
+/// ```
+/// use keyfob_api::SecretSet;
+///
+/// let secrets = SecretSet::default();
+/// secrets.learn_authorization("Bearer correct-horse");
+/// assert_eq!(secrets.redact("who is correct-horse?"), "who is [redacted]?");
+/// ```
+#[derive(Clone, Default)]
+pub struct SecretSet(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    secrets: Vec<Secret<String>>,
+    redactor: Option<Arc<Redactor>>,
+}
+
+impl SecretSet {
+    /// How many secrets are remembered; then the oldest are forgotten.
+    const MOST: usize = 64;
+
+    /// From here on this is hidden.
+    pub fn learn(&self, secret: &Secret<String>) {
+        let mut known = self.known();
+        if secret.expose().trim().is_empty() || known.secrets.contains(secret) {
+            return;
+        }
+        if known.secrets.len() >= Self::MOST {
+            known.secrets.remove(0);
+        }
+        known.secrets.push(secret.clone());
+        known.redactor = None;
+    }
+
+    /// From here on a password is hidden, and user name and password together.
+    pub fn learn_login(&self, username: &str, password: &Secret<String>) {
+        if !password.expose().is_empty() {
+            self.learn(password);
+            self.learn(&Secret::new(format!("{username}:{}", password.expose())));
+        }
+    }
+
+    /// From here on what an `Authorization` header shows is hidden.
+    pub fn learn_authorization(&self, header: &str) {
+        let (scheme, shown) = header.split_once(' ').unwrap_or(("", header));
+        self.learn(&Secret::from(shown.trim()));
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return;
+        }
+        let login = BASE64_STANDARD.decode(shown.trim()).map(Secret::new);
+        let login = login.ok().and_then(|login| String::from_utf8(login.expose().clone()).ok());
+        let login = Secret::new(login.unwrap_or_default());
+        if let Some((username, password)) = login.expose().split_once(':') {
+            self.learn_login(username, &Secret::from(password));
+        }
+    }
+
+    /// The text without the secrets.
+    pub fn redact(&self, text: &str) -> String {
+        self.redactor().redact(text)
+    }
+
+    /// Knows what is known by now.
+    pub fn redactor(&self) -> Arc<Redactor> {
+        let mut known = self.known();
+        let Known { secrets, redactor } = &mut *known;
+        Arc::clone(redactor.get_or_insert_with(|| Arc::new(Redactor::new(&*secrets))))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SecretSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretSet({} secrets)", self.known().secrets.len())
+    }
+}

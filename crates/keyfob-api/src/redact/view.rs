@@ -1,0 +1,266 @@
+//! A text as it reads once its encoding is undone, with the place in the original of every byte.
+
+use std::ops::Range;
+
+use zeroize::Zeroizing;
+
+/// Decoded bytes, and which part of the original text each stands for.
+pub(super) struct View {
+    pub(super) bytes: Zeroizing<Vec<u8>>,
+    origin: Vec<Range<usize>>,
+}
+
+/// Which escape sequences are undone. All of them at once finds mixtures; each kind alone finds a secret that happens to
+/// stand behind a character that another kind would take for the beginning of an escape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Escapes {
+    All,
+    Percent,
+    Backslash,
+    Entity,
+}
+
+impl Escapes {
+    const EACH: [Self; 4] = [Self::All, Self::Percent, Self::Backslash, Self::Entity];
+
+    fn has(self, kind: Self) -> bool {
+        self == Self::All || self == kind
+    }
+}
+
+impl View {
+    fn empty() -> Self {
+        Self { bytes: Zeroizing::default(), origin: Vec::new() }
+    }
+
+    /// The text as it is.
+    pub(super) fn of(text: &[u8]) -> Self {
+        let origin = (0..text.len()).map(|at| at..at + 1).collect();
+        Self { bytes: Zeroizing::new(text.to_vec()), origin }
+    }
+
+    /// The text as it is, and with its escapes undone, repeatedly: what is encoded twice reads plainly in the last of them.
+    pub(super) fn unescaped(text: &[u8]) -> Vec<Self> {
+        const ROUNDS: usize = 3;
+        let mut views = vec![Self::of(text)];
+        for escapes in Escapes::EACH {
+            let mut last = Self::of(text);
+            for _ in 0..ROUNDS {
+                let next = last.unescape(escapes);
+                if next.bytes == last.bytes {
+                    break;
+                }
+                if views.iter().all(|view| view.bytes != next.bytes) {
+                    views.push(Self { bytes: next.bytes.clone(), origin: next.origin.clone() });
+                }
+                last = next;
+            }
+        }
+        views
+    }
+
+    /// Where a part of this view stands in the original.
+    pub(super) fn origin(&self, part: &Range<usize>) -> Option<Range<usize>> {
+        let start = self.origin.get(part.start)?.start;
+        let end = self.origin.get(part.end.checked_sub(1)?)?.end;
+        Some(start..end)
+    }
+
+    fn push(&mut self, bytes: &[u8], origin: &Range<usize>) {
+        self.bytes.extend_from_slice(bytes);
+        self.origin.extend(bytes.iter().map(|_| origin.clone()));
+    }
+
+    fn unescape(&self, escapes: Escapes) -> Self {
+        let mut view = Self::empty();
+        let mut at = 0;
+        while let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let decoded = match rest.first() {
+                Some(b'%') if escapes.has(Escapes::Percent) => percent(rest),
+                Some(b'\\') if escapes.has(Escapes::Backslash) => backslash(rest),
+                Some(b'&') if escapes.has(Escapes::Entity) => entity(rest),
+                _ => None,
+            };
+            let (bytes, length) =
+                decoded.unwrap_or_else(|| (rest.iter().take(1).copied().collect(), 1));
+            let origin = self.origin(&(at..at + length)).unwrap_or_default();
+            view.push(&bytes, &origin);
+            at += length;
+        }
+        view
+    }
+
+    /// Without white space, in lower case and in the standard alphabet of base64: a secret is found whatever the case, and
+    /// however it was folded into lines.
+    pub(super) fn compact(&self) -> Self {
+        self.filtered(compact)
+    }
+
+    /// The hexadecimal digits. What separates bytes is left out: `68 75`, `68:75`, `0x68, 0x75`, `\x68\x75`.
+    pub(super) fn hex_digits(&self) -> Self {
+        let mut view = Self::empty();
+        let mut at = 0;
+        while let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let origin = at..at + 1;
+            let origin = self.origin(&origin).unwrap_or_default();
+            let prefixed =
+                matches!(rest, [b'0' | b'\\', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit());
+            match rest.first().copied() {
+                _ if prefixed => at += 1,
+                Some(digit) if digit.is_ascii_hexdigit() => {
+                    view.push(&[digit.to_ascii_lowercase()], &origin);
+                }
+                Some(
+                    b' ' | b'\t' | b'\r' | b'\n' | b':' | b'-' | b',' | b';' | b'.' | b'_' | b'|',
+                ) => {}
+                Some(b'[' | b']' | b'"' | b'\'') => {}
+                _ => view.push(b"!", &origin),
+            }
+            at += 1;
+        }
+        view
+    }
+
+    /// Decimal numbers, one space between them: `[104, 117]`, as programs print bytes.
+    pub(super) fn numbers(&self) -> Self {
+        let mut view = Self::empty();
+        for (at, byte) in self.bytes.iter().enumerate() {
+            let origin = self.origin(&(at..at + 1)).unwrap_or_default();
+            if byte.is_ascii_digit() {
+                view.push(&[*byte], &origin);
+            } else if view.bytes.last().is_some_and(|last| *last != b' ') {
+                view.push(b" ", &origin);
+            }
+        }
+        view
+    }
+
+    fn filtered(&self, keep: impl Fn(u8) -> Option<u8>) -> Self {
+        let mut view = Self::empty();
+        for (byte, origin) in self.bytes.iter().zip(&self.origin) {
+            if let Some(byte) = keep(*byte) {
+                view.push(&[byte], origin);
+            }
+        }
+        view
+    }
+}
+
+/// What [`View::compact`] makes of a byte.
+pub(super) fn compact(byte: u8) -> Option<u8> {
+    match byte {
+        b'-' => Some(b'+'),
+        b'_' => Some(b'/'),
+        byte if byte.is_ascii_whitespace() || byte.is_ascii_control() => None,
+        byte => Some(byte.to_ascii_lowercase()),
+    }
+}
+
+/// What an escape sequence at the beginning of a text stands for, and how long it is.
+type Decoded = Option<(Vec<u8>, usize)>;
+
+/// `%68`
+fn percent(text: &[u8]) -> Decoded {
+    Some((vec![hex_byte(text.get(1..3)?)?], 3))
+}
+
+/// The escapes of JSON, Go, Rust and shells: `\"`, `\n`, `\x68`, `\150`, `\u0068`, `\u{68}`, `\U00000068`.
+fn backslash(text: &[u8]) -> Decoded {
+    let one = |byte: u8| Some((vec![byte], 2));
+    match *text.get(1)? {
+        b'x' => Some((vec![hex_byte(text.get(2..4)?)?], 4)),
+        b'u' if text.get(2) == Some(&b'{') => {
+            let window = text.get(3..text.len().min(10))?;
+            let digits = window.get(..window.iter().position(|byte| *byte == b'}')?)?;
+            Some((utf8(number(digits, 16)?)?, digits.len() + 4))
+        }
+        b'u' => utf16(text),
+        b'U' => Some((utf8(number(text.get(2..10)?, 16)?)?, 10)),
+        b'0'..=b'3' if text.get(2..4).is_some_and(|two| two.iter().all(is_octal)) => {
+            Some((vec![u8::try_from(number(text.get(1..4)?, 8)?).ok()?], 4))
+        }
+        b'n' => one(b'\n'),
+        b'r' => one(b'\r'),
+        b't' => one(b'\t'),
+        b'b' => one(8),
+        b'f' => one(12),
+        byte if byte.is_ascii_punctuation() || byte == b' ' => one(byte),
+        _ => None,
+    }
+}
+
+/// `\u0068`, or two of them for one character.
+fn utf16(text: &[u8]) -> Decoded {
+    let unit = |at: usize| -> Option<u16> {
+        let escape = text.get(at..at + 6).filter(|escape| escape.starts_with(b"\\u"))?;
+        u16::try_from(number(escape.get(2..)?, 16)?).ok()
+    };
+    let first = unit(0)?;
+    if let Some(Ok(c)) = char::decode_utf16([first]).next() {
+        return Some((c.to_string().into_bytes(), 6));
+    }
+    let c = char::decode_utf16([first, unit(6)?]).next()?.ok()?;
+    Some((c.to_string().into_bytes(), 12))
+}
+
+/// `&#104;`, `&#x68;`, `&amp;`
+fn entity(text: &[u8]) -> Decoded {
+    const LONGEST: usize = 12;
+    const NAMED: [(&[u8], u8); 24] = [
+        (b"amp", b'&'),
+        (b"lt", b'<'),
+        (b"gt", b'>'),
+        (b"quot", b'"'),
+        (b"apos", b'\''),
+        (b"nbsp", b' '),
+        (b"sol", b'/'),
+        (b"bsol", b'\\'),
+        (b"plus", b'+'),
+        (b"equals", b'='),
+        (b"percnt", b'%'),
+        (b"commat", b'@'),
+        (b"colon", b':'),
+        (b"semi", b';'),
+        (b"comma", b','),
+        (b"period", b'.'),
+        (b"excl", b'!'),
+        (b"quest", b'?'),
+        (b"num", b'#'),
+        (b"dollar", b'$'),
+        (b"ast", b'*'),
+        (b"lowbar", b'_'),
+        (b"lpar", b'('),
+        (b"rpar", b')'),
+    ];
+    let window = text.get(1..text.len().min(LONGEST))?;
+    let end = window.iter().position(|byte| *byte == b';')?;
+    let name = window.get(..end)?;
+    let length = end + 2;
+    if let Some(digits) = name.strip_prefix(b"#") {
+        let code = match digits.strip_prefix(b"x").or_else(|| digits.strip_prefix(b"X")) {
+            Some(digits) => number(digits, 16)?,
+            None => number(digits, 10)?,
+        };
+        return Some((utf8(code)?, length));
+    }
+    let (_, byte) = NAMED.iter().find(|(known, _)| *known == name)?;
+    Some((vec![*byte], length))
+}
+
+fn is_octal(byte: &u8) -> bool {
+    (b'0'..=b'7').contains(byte)
+}
+
+fn hex_byte(digits: &[u8]) -> Option<u8> {
+    u8::try_from(number(digits, 16)?).ok()
+}
+
+fn number(digits: &[u8], radix: u32) -> Option<u32> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    let plain = digits.chars().all(|c| c.is_digit(radix));
+    u32::from_str_radix(digits, radix).ok().filter(|_| plain)
+}
+
+fn utf8(code: u32) -> Option<Vec<u8>> {
+    char::from_u32(code).map(|c| c.to_string().into_bytes())
+}

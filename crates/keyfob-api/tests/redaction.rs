@@ -1,0 +1,229 @@
+//! Secrets that come back from outside, in every form.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use keyfob_api::{REDACTED, Redactor, Secret, SecretSet, speaks_of_a_secret};
+use keyfob_testkit::{LeakCheck, echoes};
+use proptest::prelude::*;
+
+fn redactor(secret: &str) -> Redactor {
+    Redactor::new([&Secret::from(secret)])
+}
+
+/// What is shown of a text that nobody knows a secret of.
+fn shown(text: &str) -> String {
+    Redactor::default().redact(text)
+}
+
+#[test]
+fn a_secret_that_is_echoed_in_any_encoding_is_hidden() {
+    for secret in
+        ["hunter2", "correct-horse-battery", "p@ss/w+rd %41&amp;\\n\"x", "grüße 😀 an alle"]
+    {
+        let (redactor, leaks) = (redactor(secret), LeakCheck::new([secret]));
+        for (encoding, echo) in echoes(secret) {
+            for said in [
+                format!("you sent {echo} and that is wrong"),
+                format!("https://r.io/v2/{echo}/blobs?next={echo}&x=1"),
+                format!("{{\"message\":\"{echo}\"}}"),
+                echo.clone(),
+            ] {
+                let shown = redactor.redact(&said);
+                leaks.text(encoding, &shown);
+                assert!(shown.contains(REDACTED), "{encoding} of {secret}: {shown}");
+                let without = shown.replace(REDACTED, "");
+                let rest = said.len() - echo.len() * said.matches(&echo).count();
+                // Padding and punctuation may stay.
+                assert!(without.len() <= rest + 8, "{encoding} of {secret}: {shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_secret_that_is_cut_off_is_hidden_in_any_encoding() {
+    let secret = "correct-horse-battery-staple-0123456789";
+    let redactor = redactor(secret);
+    for (encoding, echo) in echoes(secret) {
+        let half = echo.chars().count() / 2;
+        let cut: String = echo.chars().take(half).collect();
+        let shown = redactor.redact(&format!("you sent {cut}"));
+        let left = shown.replace("you sent ", "").replace(REDACTED, "");
+        assert!(left.len() < 8 || left.len() < half / 4, "{encoding}: {shown}");
+    }
+    assert_eq!(redactor.redact("token correct-horse-batt… is old"), "token [redacted]… is old");
+}
+
+#[test]
+fn a_login_is_hidden_with_its_user_name_and_the_user_name_alone_is_not() {
+    let secrets = SecretSet::default();
+    secrets.learn_authorization("Basic QVdTOnB3"); // AWS:pw
+    assert_eq!(secrets.redact("AWS may not; QVdTOnB3"), "AWS may not; [redacted]");
+    assert_eq!(secrets.redact("you are AWS:pw"), "you are [redacted]");
+    assert_eq!(format!("{secrets:?}"), "SecretSet(3 secrets)");
+}
+
+#[test]
+fn a_value_is_hidden_by_the_name_in_front_of_it() {
+    let rows = [
+        ("password=hunter2", "password=[redacted]"),
+        ("password = hunter2 is wrong", "password = [redacted] is wrong"),
+        ("password: hunter2", "password: [redacted]"),
+        ("Password: correct horse battery", "Password: [redacted]"),
+        (r#"{"password":"hunter2","user":"ada"}"#, r#"{"password":"[redacted]","user":"ada"}"#),
+        (r#"{"password": "a\"b c", "x": 1}"#, r#"{"password": "[redacted]", "x": 1}"#),
+        (r#"{\"password\":\"hunter2\"}"#, r#"{\"password\":\"[redacted]\"}"#),
+        ("{'password': 'it''s me'}", "{'password': '[redacted]'}"),
+        ("run --password hunter2 --user ada", "run --password [redacted] --user ada"),
+        ("run --password=hunter2 --user ada", "run --password=[redacted] --user ada"),
+        ("run --password 'two words'", "run --password '[redacted]'"),
+        ("Authorization: Basic YWRhOg==", "Authorization: [redacted]"),
+        ("authorization: Bearer abc def\nnext", "authorization: [redacted]\nnext"),
+        ("curl -H \"Authorization: Bearer abc\" x", "curl -H \"Authorization: [redacted]\" x"),
+        ("Proxy-Authorization: Basic YWRhOg==", "Proxy-Authorization: [redacted]"),
+        ("sent Bearer abc123def to it", "sent Bearer [redacted] to it"),
+        ("sent Basic YWRhOnB3 to it", "sent Basic [redacted] to it"),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7", "AWS_SECRET_ACCESS_KEY=[redacted]"),
+        ("export API_KEY='a b c'; run", "export API_KEY='[redacted]'; run"),
+        ("?X-Amz-Security-Token=abc&X-Amz-Date=1", "?X-Amz-Security-Token=[redacted]&X-Amz-Date=1"),
+        ("?sv=1&sig=abc%3D&sp=r", "?sv=1&sig=[redacted]&sp=r"),
+        ("X-Amz-Signature=0a1b", "X-Amz-Signature=[redacted]"),
+        (
+            "client_secret=abc&refresh_token=def",
+            "client_secret=[redacted]&refresh_token=[redacted]",
+        ),
+        ("id_token=abc access_token=def", "id_token=[redacted] access_token=[redacted]"),
+        ("api_key: abc1, apikey: def2", "api_key: [redacted]"),
+        ("token: s3cr3t99", "token: [redacted]"),
+        ("login with password: hunter2 failed", "login with password: [redacted] failed"),
+        ("pwd=x passwd=y secret=z", "pwd=[redacted] passwd=[redacted] secret=[redacted]"),
+        ("password%3Dhunter2", "password%3D[redacted]"),
+        ("password: |\n  line one\n  line two\nuser: ada", "password: |\n[redacted]user: ada"),
+        ("https://ada:hunter2@r.io/v2/", "https://[redacted]@r.io/v2/"),
+        ("https://x-access-token1@github.com/a", "https://[redacted]@github.com/a"),
+        ("-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\nok", "[redacted]\nok"),
+        ("Cookie: session=1; b=2", "Cookie: [redacted]"),
+    ];
+    for (said, expected) in rows {
+        assert_eq!(shown(said), expected, "{said}");
+    }
+}
+
+#[test]
+fn sentences_about_secrets_stay_readable() {
+    for said in [
+        "token expired",
+        "the token is expired, log in again",
+        "password authentication failed for user \"ada\"",
+        "secret \"foo\" not found",
+        "secrets \"regcred\" is forbidden: User \"system:node:a\" cannot get resource \"secrets\"",
+        "no token for audience X",
+        "failed to get token: context deadline exceeded",
+        "failed to get token: Post \"https://sts.example/\": dial tcp: connection refused",
+        "getting credentials: exec: executable aws not found",
+        "auth: token expired",
+        "Bearer realm=\"https://r.io/token\",service=\"r.io\"",
+        "Basic authentication is required",
+        "bearer token missing",
+        "Unauthorized",
+        "use --password-stdin to read it",
+        "AWS_WEB_IDENTITY_TOKEN_FILE=/var/run/token",
+        "token_type=bearer secretName=regcred",
+        "has_token=true password=",
+        "git clone ssh://git@github.com/a https://r.io/a@sha256:0123456789abcdef",
+        "tests passed: 12, author: ada",
+        "no authorization needed: public",
+        "key: value, cacheKeyType: Registry",
+        "-----BEGIN CERTIFICATE-----",
+    ] {
+        assert_eq!(shown(said), said);
+    }
+}
+
+#[test]
+fn one_list_says_which_names_speak_of_secrets() {
+    for name in [
+        "registry_password",
+        "API_TOKEN",
+        "--client-secret",
+        "clientSecret",
+        "Authorization",
+        "auth",
+        "REGISTRYAUTH",
+        "AWS_SECRET_ACCESS_KEY",
+        "SSH_KEY",
+        "DB_PASS",
+        "PWD_ROOT",
+        "x-amz-signature",
+        "apikey",
+        "GITHUB_PAT_TOKEN",
+    ] {
+        assert!(speaks_of_a_secret(name), "{name}");
+    }
+    for name in [
+        "AWS_REGION",
+        "TOKEN_FILE",
+        "secretName",
+        "token_url",
+        "AUTHOR",
+        "authority",
+        "compass",
+        "passed",
+        "PUBLIC_KEY",
+        "cacheKey",
+        "key",
+        "authentication",
+    ] {
+        assert!(!speaks_of_a_secret(name), "{name}");
+    }
+}
+
+#[test]
+fn binary_noise_is_looked_through_too() {
+    let noise: String = (0..4_096_u32).filter_map(|n| char::from_u32(n % 0x500)).collect();
+    let said = format!("{noise}hunter2-token{noise}%zz%\\u12\\x&#;&#x110000;\\");
+    let shown = redactor("hunter2-token").redact(&said);
+    LeakCheck::new(["hunter2-token"]).text("noise", &shown);
+}
+
+#[test]
+fn a_text_made_to_be_slow_is_not() {
+    let redactor = redactor("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    for piece in [
+        "token:",
+        "token=",
+        "\\u{",
+        "&#",
+        "%25",
+        "a",
+        "Bearer ",
+        "\"token\":\"",
+        "://",
+        "-----BEGIN ",
+    ] {
+        let said = piece.repeat(8_192 / piece.len());
+        redactor.redact(&said);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn no_encoding_of_any_secret_survives_in_any_text(
+        secret in "[!-~äß ]{8,40}".prop_filter("not blank", |secret| secret.trim() == secret && secret.len() > 7),
+        before in "[ -~ü\n]{0,40}",
+        behind in "[ -~ü\n]{0,40}",
+        which in 0_usize..100,
+    ) {
+        let echoes = echoes(&secret);
+        let (encoding, echo) = echoes.get(which % echoes.len()).unwrap();
+        let shown = redactor(&secret).redact(&format!("{before} {echo} {behind}"));
+        LeakCheck::new([&secret]).text(encoding, &shown);
+        prop_assert!(!shown.contains(echo.as_str()), "{}: {}", encoding, shown);
+    }
+
+    #[test]
+    fn any_text_is_looked_through_to_its_end(said in "\\PC{0,200}", secret in "\\PC{0,20}") {
+        redactor(&secret).redact(&said);
+    }
+}

@@ -1,0 +1,123 @@
+//! The ways in which a server or a program may repeat a secret.
+
+use base64::{
+    Engine as _,
+    prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD},
+};
+
+/// A secret in every encoding in which it may come back, each with a name. What is hostile says one of these; whatever
+/// is said of it then must pass a [`LeakCheck`](crate::LeakCheck).
+///
+/// ```
+/// use keyfob_testkit::echoes;
+///
+/// let echoes = echoes("hunter2");
+/// assert!(echoes.contains(&("base64", "aHVudGVyMg==".to_owned())));
+/// assert!(echoes.contains(&("hex with colons", "68:75:6e:74:65:72:32".to_owned())));
+/// ```
+pub fn echoes(secret: &str) -> Vec<(&'static str, String)> {
+    let base64 = BASE64_STANDARD.encode(secret);
+    let percent = each_byte(secret, |byte| format!("%{byte:02X}"));
+    vec![
+        ("plain", secret.to_owned()),
+        ("lower case", secret.to_ascii_lowercase()),
+        ("percent-encoded", percent.clone()),
+        ("percent-encoded in lower case", each_byte(secret, |byte| format!("%{byte:02x}"))),
+        ("percent-encoded as a form", form(secret)),
+        ("a form with plus signs", form(secret).replace("%20", "+")),
+        ("percent-encoded in part", partly(secret)),
+        ("percent-encoded twice", percent.replace('%', "%25")),
+        ("base64", base64.clone()),
+        ("base64 without padding", BASE64_STANDARD_NO_PAD.encode(secret)),
+        ("base64 for URLs", BASE64_URL_SAFE.encode(secret)),
+        ("base64 for URLs without padding", BASE64_URL_SAFE_NO_PAD.encode(secret)),
+        ("base64 of a login", BASE64_STANDARD.encode(format!("ada:{secret}"))),
+        ("base64 of something longer", BASE64_STANDARD_NO_PAD.encode(format!("a:{secret};b"))),
+        ("base64 for URLs of something longer", BASE64_URL_SAFE.encode(format!("ab:{secret};cd"))),
+        ("base64 in lines", folded(&base64, "\r\n")),
+        ("base64 in escaped lines", folded(&base64, "\\n")),
+        ("percent-encoded base64", form(&base64)),
+        ("base64 of base64", BASE64_STANDARD.encode(&base64)),
+        ("base64 of percent-encoding", BASE64_STANDARD.encode(form(secret))),
+        ("base64 of hex", BASE64_STANDARD.encode(each_byte(secret, |byte| format!("{byte:02x}")))),
+        ("hex", each_byte(secret, |byte| format!("{byte:02x}"))),
+        ("hex in upper case", each_byte(secret, |byte| format!("{byte:02X}"))),
+        ("hex with colons", joined(secret, ":", |byte| format!("{byte:02x}"))),
+        ("hex with spaces", joined(secret, " ", |byte| format!("{byte:02X}"))),
+        ("hex with prefixes", joined(secret, ", ", |byte| format!("0x{byte:02x}"))),
+        ("hex escapes", each_byte(secret, |byte| format!("\\x{byte:02x}"))),
+        ("hex of base64", each_byte(&base64, |byte| format!("{byte:02x}"))),
+        ("octal escapes", each_byte(secret, |byte| format!("\\{byte:03o}"))),
+        ("numbers", format!("[{}]", joined(secret, ", ", |byte| byte.to_string()))),
+        ("JSON escapes", each_unit(secret)),
+        ("a JSON string", quoted(secret)),
+        ("Rust escapes", each_char(secret, |c| format!("\\u{{{:x}}}", u32::from(c)))),
+        ("HTML entities", each_char(secret, |c| format!("&#{};", u32::from(c)))),
+        ("HTML entities in hex", each_char(secret, |c| format!("&#x{:X};", u32::from(c)))),
+    ]
+}
+
+/// What gives a secret away wherever it stands: the encodings without what depends on their surroundings.
+pub(crate) fn traces(secret: &str) -> Vec<String> {
+    /// Anything shorter stands in innocent texts.
+    const SHORTEST: usize = 8;
+    let mut traces: Vec<String> = (0..3)
+        .flat_map(|before| {
+            let padded = [vec![0; before], secret.into()].concat();
+            let part = (before * 8).div_ceil(6)..(before + secret.len()) * 8 / 6;
+            [BASE64_STANDARD.encode(&padded), BASE64_URL_SAFE.encode(&padded)]
+                .map(|encoded| encoded.get(part.clone()).unwrap_or_default().to_owned())
+        })
+        .collect();
+    let encodings = echoes(secret).into_iter();
+    traces.extend(
+        encodings
+            .filter(|(name, _)| !name.contains("base64") && *name != "lower case")
+            .map(|(_, text)| text),
+    );
+    traces.retain(|trace| trace.len() >= SHORTEST);
+    traces.push(secret.to_owned());
+    traces
+}
+
+fn each_byte(text: &str, encode: impl Fn(u8) -> String) -> String {
+    text.bytes().map(encode).collect()
+}
+
+fn each_char(text: &str, encode: impl Fn(char) -> String) -> String {
+    text.chars().map(encode).collect()
+}
+
+fn each_unit(text: &str) -> String {
+    text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
+}
+
+fn joined(text: &str, separator: &str, encode: impl Fn(u8) -> String) -> String {
+    text.bytes().map(encode).collect::<Vec<_>>().join(separator)
+}
+
+fn form(text: &str) -> String {
+    each_byte(text, |byte| match byte {
+        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    })
+}
+
+fn partly(text: &str) -> String {
+    let encode = |(at, byte): (usize, u8)| match byte {
+        byte if at % 2 == 0 && byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02x}"),
+    };
+    text.bytes().enumerate().map(encode).collect()
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().trim_matches('"').replace('/', "\\/")
+}
+
+fn folded(text: &str, line_break: &str) -> String {
+    const WIDTH: usize = 5;
+    let lines = text.as_bytes().chunks(WIDTH).map(String::from_utf8_lossy);
+    lines.collect::<Vec<_>>().join(line_break)
+}
