@@ -8,13 +8,14 @@
 mod connections;
 mod convert;
 mod proxies;
+mod shown;
 mod token_file;
 mod transport;
 mod transports;
 
 use std::{path::Path, sync::Arc};
 
-use keyfob_api::Secret;
+use keyfob_api::{Secret, SecretSet};
 use keyfob_exec::{Environment, SystemEnvironment};
 use kube::{
     Client, Config,
@@ -25,6 +26,7 @@ use thiserror::Error;
 use tower::{ServiceBuilder, retry::RetryLayer, util::MapRequestLayer};
 
 use self::{
+    shown::Shown,
     token_file::TokenFile,
     transport::Dialer,
     transports::{Key, Transport, Transports},
@@ -41,6 +43,7 @@ pub struct Clients {
     authenticators: Authenticators,
     environment: Arc<dyn Environment>,
     transports: Transports,
+    secrets: SecretSet,
 }
 
 impl Clients {
@@ -51,7 +54,14 @@ impl Clients {
 
     /// Clients with given authenticators; proxies are found in the environment.
     pub fn new(authenticators: Authenticators, environment: Arc<dyn Environment>) -> Self {
-        Self { authenticators, environment, transports: Transports::default() }
+        let (transports, secrets) = (Transports::default(), SecretSet::default());
+        Self { authenticators, environment, transports, secrets }
+    }
+
+    /// What these clients have shown to their servers. Whatever a server answers goes through [`SecretSet::redact`]
+    /// before it becomes part of an error or a log line: a server may repeat a token.
+    pub fn secrets(&self) -> &SecretSet {
+        &self.secrets
     }
 
     /// A client for a context of a kubeconfig. Nothing is run and nobody is asked yet.
@@ -133,6 +143,7 @@ impl Clients {
             // `kube` would panic.
             authorization(&token.expose_secret().into())?;
         }
+        let shown = Shown::new(self.secrets.clone());
         let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
@@ -143,6 +154,7 @@ impl Clients {
             )
             .option_layer(config.auth_layer().map_err(ClientError::kube)?)
             .layer(config.extra_headers_layer().map_err(ClientError::kube)?)
+            .layer(MapRequestLayer::new(move |request| shown.note(request)))
             .service(transport);
         Ok(Client::new(service, config.default_namespace.clone()))
     }

@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::Args;
+use keyfob_api::SecretSet;
 use keyfob_client::{Authenticators, Clients, Kubeconfig, KubeconfigError, Overrides};
 use keyfob_exec::SystemEnvironment;
 use kube::{Client, Config};
@@ -26,13 +27,15 @@ pub(crate) struct ApiArgs {
     pub(crate) context: Option<String>,
 }
 
-/// A client, the address of the server it asks, what its user is called, and the file of the token it shows, if it has one.
+/// A client, the address of the server it asks, what its user is called, the file of the token it shows, if it has one, and
+/// what it has shown.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) client: Client,
     pub(crate) server: String,
     pub(crate) user: String,
     pub(crate) token_file: Option<PathBuf>,
+    pub(crate) secrets: SecretSet,
 }
 
 impl ApiArgs {
@@ -74,7 +77,8 @@ impl Api {
         let (client, server) = cluster.connect()?;
         let token_file = cluster.chosen.config.user.token_file.clone();
         let user = cluster.chosen.selection.user_name.clone();
-        Ok(Self { client, server, user, token_file })
+        let secrets = cluster.secrets().clone();
+        Ok(Self { client, server, user, token_file, secrets })
     }
 
     fn of_this_pod() -> Result<Self, ApiError> {
@@ -84,9 +88,10 @@ impl Api {
         config.default_retry = false;
         let server = config.cluster_url.to_string();
         let token_file = config.auth_info.token_file.clone().map(PathBuf::from);
-        let client = Clients::system().connect_kube(config).map_err(KubeFailure::from)?;
-        let user = "of this pod".to_owned();
-        Ok(Self { client, server, user, token_file })
+        let clients = Clients::system();
+        let client = clients.connect_kube(config).map_err(KubeFailure::from)?;
+        let (user, secrets) = ("of this pod".to_owned(), clients.secrets().clone());
+        Ok(Self { client, server, user, token_file, secrets })
     }
 }
 

@@ -218,13 +218,14 @@ impl IdentityArgs {
     fn accounts(&self, api: Api, timeout: Option<Duration>) -> NodeChecked {
         let allowed_kubelet_audiences = self.allowed_kubelet_audiences.clone();
         let policy = Policy { allowed_kubelet_audiences, ..Policy::default() };
-        let mut accounts = KubernetesApi::new(api.client.clone(), api.server);
+        let mut accounts = KubernetesApi::new(api.client.clone(), api.server)
+            .redacting(api.secrets.clone());
         if let Some(timeout) = timeout {
             accounts = accounts.timeout(timeout);
         }
         NodeChecked {
             accounts,
-            cluster: Cluster::new(api.client),
+            cluster: Cluster::new(api.client).redacting(api.secrets),
             user: api.user,
             rules: Rules { node: self.node.clone(), policy, as_me: self.as_me },
             timeout,

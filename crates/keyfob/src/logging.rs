@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::writer::MakeWriterExt as _;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct LogArgs {
-    /// Log to stderr what happens (-v), what is decided (-vv), everything and what libraries tell (-vvv); never a secret.
+    /// Log to stderr what happens (-v), what is decided (-vv), every request (-vvv); never a secret.
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
     /// How log lines look.
@@ -36,11 +36,7 @@ impl LogArgs {
             .log_internal_errors(false)
             .with_max_level(self.level())
             .with_ansi(false);
-        let (own, others) = (self.level(), self.level_of_libraries());
-        let wanted = move |line: &Metadata<'_>| {
-            let is_own = line.target().starts_with("keyfob");
-            *line.level() <= if is_own { LevelFilter::from(own) } else { others }
-        };
+        let wanted = |line: &Metadata<'_>| is_ours(line.target());
         // It fails only if somebody logs already.
         match self.log_format {
             LogFormat::Text => {
@@ -70,16 +66,10 @@ impl LogArgs {
     }
 }
 
-impl LogArgs {
-    /// Libraries tell of every connection and header, and `kube` calls every failed request an error, which whoever asked
-    /// for it says already.
-    fn level_of_libraries(&self) -> LevelFilter {
-        match self.verbose {
-            0 => LevelFilter::OFF,
-            1 | 2 => LevelFilter::WARN,
-            _ => LevelFilter::INFO,
-        }
-    }
+/// Whether a line is Keyfob's own. Libraries log what servers say (`kube` a `Status`, `hyper` the host of a redirect), and
+/// do not know which part of it is a secret.
+fn is_ours(target: &str) -> bool {
+    target.starts_with("keyfob")
 }
 
 /// Writes text that cannot steer a terminal.
@@ -103,6 +93,19 @@ impl<W: Write> Write for Shown<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_that_may_log_what_servers_say_are_not_heard() {
+        for (target, ours) in [
+            ("keyfob::pull", true),
+            ("keyfob_oci::client::exchange", true),
+            ("kube_client::client", false),
+            ("hyper_util::client::legacy::connect::http", false),
+            ("reqwest::connect", false),
+        ] {
+            assert_eq!(is_ours(target), ours, "{target}");
+        }
+    }
 
     #[test]
     fn a_log_line_cannot_steer_a_terminal() {

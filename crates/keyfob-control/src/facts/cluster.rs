@@ -6,16 +6,17 @@
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
-use axum::http;
+use axum::{body::to_bytes, http};
 use k8s_openapi::api::{
     authentication::v1::SelfSubjectReview,
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
+use keyfob_api::SecretSet;
 use kube::{
-    Api, Client, Error, Resource,
-    api::{GetParams, PostParams},
-    client::AuthError,
-    core::Request,
+    Client, Error, Resource,
+    api::GetParams,
+    client::{AuthError, Body},
+    core::{Request, Status},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -29,6 +30,9 @@ use crate::{
 
 const NOT_OF_KUBERNETES: &str = "the API server's answer is none of Kubernetes";
 
+/// Objects are a fraction of this.
+const LONGEST_ANSWER: usize = 8 << 20;
+
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -36,17 +40,28 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    /// What the server was shown.
+    secrets: SecretSet,
 }
 
 impl Cluster {
     /// Asks with this client.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, secrets: SecretSet::default() }
+    }
+
+    /// Hides these where the server repeats them: what the client shows to the server belongs here
+    /// (`keyfob_client::Clients::secrets`).
+    #[must_use]
+    pub fn redacting(mut self, secrets: SecretSet) -> Self {
+        self.secrets = secrets;
+        self
     }
 
     /// Whether the API server answers at all; if not, why.
     pub async fn answers(&self) -> Result<(), String> {
-        within(self.client.apiserver_version()).await.map(drop)
+        let request = http::Request::get("/version").body(Vec::new());
+        self.ask::<Value>(request.map_err(|error| error.to_string())?).await.map(drop)
     }
 
     /// Who issues the API server's tokens, as its `OpenID` discovery says.
@@ -57,7 +72,8 @@ impl Cluster {
         }
         let request = http::Request::get("/.well-known/openid-configuration").body(Vec::new());
         let request = request.map_err(|error| error.to_string())?;
-        within(self.client.request::<Discovery>(request)).await.map(|discovery| discovery.issuer)
+        let discovery: Discovery = self.ask(request).await?;
+        Ok(self.secrets.redact(&discovery.issuer))
     }
 
     /// Whom the API server takes this client for: the user and its groups.
@@ -67,22 +83,30 @@ impl Cluster {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(review.map_err(|error| error.to_string())?);
         let request = request.map_err(|error| error.to_string())?;
-        let answer = within(self.client.request::<SelfSubjectReview>(request)).await?;
+        let answer: SelfSubjectReview = self.ask(request).await?;
         let user = answer.status.and_then(|status| status.user_info).unwrap_or_default();
         match user.username.filter(|name| !name.is_empty()) {
-            Some(name) => Ok((name, user.groups.unwrap_or_default())),
+            Some(name) => {
+                let groups = user.groups.unwrap_or_default();
+                let groups = groups.iter().map(|group| self.secrets.redact(group)).collect();
+                Ok((self.secrets.redact(&name), groups))
+            }
             None => Err("the answer to a SelfSubjectReview names nobody".to_owned()),
         }
     }
 
     /// What the cluster's authorizers say, all of them together.
     pub async fn authorize(&self, asked: Attributes) -> Result<Opinion, String> {
-        let reviews = Api::<SubjectAccessReview>::all(self.client.clone());
-        let review = review(asked);
-        let answer = within(reviews.create(&PostParams::default(), &review)).await?;
+        let review = serde_json::to_vec(&review(asked)).map_err(|error| error.to_string())?;
+        let request = http::Request::post(SubjectAccessReview::url_path(&(), None))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(review);
+        let request = request.map_err(|error| error.to_string())?;
+        let answer: SubjectAccessReview = self.ask(request).await?;
         let status = answer.status.ok_or("the answer to a SubjectAccessReview has no status")?;
-        let reason = status.reason.unwrap_or_default();
-        Ok(Opinion { allowed: status.allowed, reason, error: status.evaluation_error })
+        let reason = self.secrets.redact(&status.reason.unwrap_or_default());
+        let error = status.evaluation_error.map(|error| self.secrets.redact(&error));
+        Ok(Opinion { allowed: status.allowed, reason, error })
     }
 
     async fn answer(&self, question: Question, facts: &mut Facts) -> Result<(), String> {
@@ -122,16 +146,46 @@ impl Cluster {
         }
         let request = Request::new(K::url_path(&(), namespace)).get(name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
-        let Some(object) = within(self.find(request)).await? else { return Ok(Found::No) };
+        let object: Value = match self.exchange(request).await? {
+            (http::StatusCode::NOT_FOUND, _) => return Ok(Found::No),
+            answer => self.read(answer)?,
+        };
         let object = read(&object).map_err(|_| NOT_OF_KUBERNETES)?;
         Ok(Found::Yes(Box::new(object)))
     }
 
-    async fn find(&self, request: http::Request<Vec<u8>>) -> Result<Option<Value>, Error> {
-        match self.client.request(request).await {
-            Err(Error::Api(status)) if status.is_not_found() => Ok(None),
-            object => object.map(Some),
+    async fn ask<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, String> {
+        let answer = self.exchange(request).await?;
+        self.read(answer)
+    }
+
+    /// Answers are read here and not by `kube`, which logs refusals and what it cannot decode: a token may stand there.
+    fn read<T: DeserializeOwned>(
+        &self,
+        (status, body): (http::StatusCode, Vec<u8>),
+    ) -> Result<T, String> {
+        if !status.is_success() {
+            return Err(self.secrets.redact(&refusal(status, &body)));
         }
+        serde_json::from_slice(&body).map_err(|_| NOT_OF_KUBERNETES.to_owned())
+    }
+
+    async fn exchange(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<(http::StatusCode, Vec<u8>), String> {
+        let exchange = async {
+            let response = self.client.send(request.map(Body::from)).await;
+            let response = response.map_err(|error| self.secrets.redact(&plain(&error)))?;
+            let status = response.status();
+            let body = to_bytes(axum::body::Body::new(response.into_body()), LONGEST_ANSWER).await;
+            let body = body.map_err(|_| "the API server's answer broke off, or is too long")?;
+            Ok((status, body.to_vec()))
+        };
+        let answer = tokio::time::timeout(PATIENCE, exchange).await;
+        answer.unwrap_or_else(|_| {
+            Err(format!("the API server did not answer within {}s", PATIENCE.as_secs()))
+        })
     }
 }
 
@@ -178,12 +232,18 @@ fn review(asked: Attributes) -> SubjectAccessReview {
     SubjectAccessReview { spec, ..SubjectAccessReview::default() }
 }
 
-/// An answer, or in plain words why there is none.
-async fn within<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
-    match tokio::time::timeout(PATIENCE, answer).await {
-        Ok(answer) => answer.map_err(|error| plain(&error)),
-        Err(_) => Err(format!("the API server did not answer within {}s", PATIENCE.as_secs())),
+/// Why the server refuses, in its own words if it has some.
+fn refusal(code: http::StatusCode, body: &[u8]) -> String {
+    const READ: usize = 16_000;
+    let status: Option<Status> = serde_json::from_slice(body).ok();
+    let message = match status {
+        Some(status) => status.message,
+        None => String::from_utf8_lossy(body).trim().to_owned(),
+    };
+    if message.is_empty() {
+        return format!("the API server answered {code}");
     }
+    message.chars().take(READ).collect()
 }
 
 /// What went wrong with a request to an API server, in plain words and without a secret.

@@ -19,7 +19,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
     serde::de::DeserializeOwned,
 };
-use keyfob_api::{GoDuration, Secret};
+use keyfob_api::{GoDuration, Secret, SecretSet};
 use kube::{
     Client, Resource,
     api::{GetParams, PostParams},
@@ -46,6 +46,8 @@ pub struct KubernetesApi {
     client: Client,
     server: String,
     timeout: Duration,
+    /// What the server was shown, and the tokens that it issued.
+    secrets: SecretSet,
 }
 
 /// What a pull must know of a pod.
@@ -64,7 +66,16 @@ impl KubernetesApi {
     /// A cluster that is called `server` in errors: its address, mostly. Each request may take ten seconds. The client
     /// should not try again by itself (`default_retry`), or nobody learns what the server said.
     pub fn new(client: Client, server: impl Into<String>) -> Self {
-        Self { client, server: server.into(), timeout: Duration::from_secs(10) }
+        let (server, timeout) = (server.into(), Duration::from_secs(10));
+        Self { client, server, timeout, secrets: SecretSet::default() }
+    }
+
+    /// Hides these in errors, where the server repeats them: what the client shows to the server belongs here
+    /// (`keyfob_client::Clients::secrets`).
+    #[must_use]
+    pub fn redacting(mut self, secrets: SecretSet) -> Self {
+        self.secrets = secrets;
+        self
     }
 
     /// How long each request may take.
@@ -99,7 +110,9 @@ impl KubernetesApi {
         let post = PostParams::default();
         let request = Request::new(url).create_subresource("token", service_account, &post, body);
         let answer = self.ask(named(request, [namespace, service_account])?).await?;
-        answer::token(answer).map_err(|why| self.unclear(why))
+        let token = answer::token(answer).map_err(|why| self.unclear(why))?;
+        self.secrets.learn(&token.token);
+        Ok(token)
     }
 
     /// The pod. If nobody gave its uid, the API server is asked: a node gets no token without it.
@@ -135,7 +148,7 @@ impl KubernetesApi {
         let answer = answer.unwrap_or_else(|elapsed| Err(late(elapsed)));
         let (status, body) = answer.map_err(|why| self.unclear(why))?;
         if !status.is_success() {
-            return Err(answer::refusal(&self.server, status, body.expose()));
+            return Err(answer::refusal(&self.server, status, body.expose(), &self.secrets));
         }
         let decoded = serde_json::from_slice(body.expose());
         decoded.map_err(|_| self.unclear(NOT_OF_KUBERNETES))
@@ -158,7 +171,11 @@ impl KubernetesApi {
     }
 
     fn unclear(&self, why: impl fmt::Display) -> IdentityError {
-        IdentityError::Unavailable(format!("{}: {why}", self.server))
+        IdentityError::Unavailable(format!(
+            "{}: {}",
+            self.server,
+            self.secrets.redact(&why.to_string())
+        ))
     }
 }
 

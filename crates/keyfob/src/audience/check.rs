@@ -94,7 +94,7 @@ impl CheckArgs {
     fn world(&self) -> Result<World, CheckError> {
         if self.objects.is_empty() {
             let api = self.api.open()?;
-            return Ok(World::Cluster(Cluster::new(api.client), api.server));
+            return Ok(World::Cluster(Cluster::new(api.client).redacting(api.secrets), api.server));
         }
         let mut reader = Reader::default().ignore_unknown();
         self.objects.iter().try_for_each(|path| reader.path(path))?;

@@ -90,7 +90,7 @@ impl ServeArgs {
         let certificates = Certificates::watch(certificate, key, RENEWAL, Arc::new(SystemClock))?;
         let tls = tls_with(Arc::clone(&certificates) as _)?;
         let api = self.api.open()?;
-        let cluster = Cluster::new(api.client);
+        let cluster = Cluster::new(api.client).redacting(api.secrets);
         let health = Health::new(certificates, FRESH);
         let app = router(Arc::new(cluster.clone()), self.options(), Arc::clone(&health));
         let given = self.api_audiences.clone();

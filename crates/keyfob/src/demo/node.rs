@@ -43,7 +43,7 @@ impl Node {
         let config = Config::read(&stage.file("config.yaml")).map_err(told)?;
         let started = Arc::new(AtomicUsize::new(0));
         let host = Host::builder(config, &stage.file("plugins"))
-            .service_accounts(KubernetesApi::new(api.client, api.server))
+            .service_accounts(KubernetesApi::new(api.client, api.server).redacting(api.secrets))
             .runner(Counting { started: Arc::clone(&started) })
             .options(options)
             .build()

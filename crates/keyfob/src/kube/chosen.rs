@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use keyfob_api::SecretSet;
 use keyfob_client::{
     Authenticator, Authenticators, ClientConfig, Clients, Kubeconfig, Kuberc, LoadingRules,
     NotFound, Overrides, Selection,
@@ -189,6 +190,11 @@ impl Cluster {
     /// Who gets the user's credential, if that comes from a plugin.
     pub(crate) fn authenticator(&self) -> Result<Option<Authenticator>, KubeFailure> {
         Ok(self.clients.authenticator(&self.chosen.config)?)
+    }
+
+    /// What the server has been shown so far; it may repeat it.
+    pub(crate) fn secrets(&self) -> &SecretSet {
+        self.clients.secrets()
     }
 
     /// A client, and the address that it asks. It tells what the server says, and asks nothing twice by itself.

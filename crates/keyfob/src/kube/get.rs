@@ -40,7 +40,7 @@ impl GetArgs {
     async fn get(&self, cluster: &Cluster) -> Result<Outcome, KubeFailure> {
         let (client, server) = cluster.connect()?;
         let failed = |why: &str| Outcome {
-            stderr: format!("keyfob: {server}: {why}\n"),
+            stderr: format!("keyfob: {server}: {}\n", cluster.secrets().redact(why)),
             verdict: Verdict::No,
             ..Outcome::default()
         };
@@ -87,7 +87,7 @@ fn unwritten(error: &io::Error) -> Outcome {
 }
 
 /// The message of a `Status`, or whatever else stands in the place of one.
-async fn refusal(answer: Response<Body>) -> String {
+pub(super) async fn refusal(answer: Response<Body>) -> String {
     let code = answer.status();
     let body = Limited::new(answer.into_body(), LONGEST_REFUSAL).collect().await;
     let body = body.map(Collected::to_bytes).unwrap_or_default();

@@ -4,9 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
 use http::Request;
+use http_body_util::{BodyExt as _, Collected, Limited};
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
+use keyfob_api::SecretSet;
 use keyfob_exec::{Clock as _, SystemClock};
-use kube::Client;
+use kube::{Client, client::Body};
 use serde::Serialize;
 use serde_json::json;
 
@@ -15,11 +17,15 @@ use super::{
     cluster_args::ClusterArgs,
     described::Described,
     failure::{KubeFailure, said},
+    get::refusal,
     on_cluster,
 };
 use crate::{
     Outcome, Verdict, cli::Output, explain::command::without_user, match_images::shown, page::Page,
 };
+
+/// A user is a few lines.
+const LONGEST_ANSWER: usize = 1 << 20;
 
 /// No server thinks longer about who somebody is.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -86,9 +92,14 @@ impl WhoamiArgs {
             Err(failure) => return Err(failure),
         }
         if self.ask {
-            match ask(&cluster.connect()?.0).await {
-                Ok(subject) => report.server_says = Some(subject),
-                Err(why) => complaints.push(format!("the server does not say who it is: {why}")),
+            let (client, _) = cluster.connect()?;
+            let secrets = cluster.secrets();
+            match ask(&client).await {
+                Ok(subject) => report.server_says = Some(subject.redacted(secrets)),
+                Err(why) => {
+                    let why = secrets.redact(&why);
+                    complaints.push(format!("the server does not say who it is: {why}"));
+                }
             }
         }
         let stdout = match self.output {
@@ -105,15 +116,39 @@ async fn ask(client: &Client) -> Result<Subject, String> {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}});
     let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
         .header("Content-Type", "application/json")
-        .body(review.to_string().into_bytes())
+        .body(Body::from(review.to_string().into_bytes()))
         .map_err(|error| error.to_string())?;
-    let asked = client.request::<SelfSubjectReview>(request);
-    let asked = tokio::time::timeout(PATIENCE, asked).await;
-    let review = asked
-        .map_err(|_| format!("it gave no answer within {} s", PATIENCE.as_secs()))?
-        .map_err(|error| said(&error))?;
+    let asked = tokio::time::timeout(PATIENCE, exchange(client, request)).await;
+    let review =
+        asked.map_err(|_| format!("it gave no answer within {} s", PATIENCE.as_secs()))??;
     let user = review.status.and_then(|status| status.user_info);
     user.map(Subject::from).ok_or_else(|| "its answer names nobody".to_owned())
+}
+
+/// The answer is read here and not by `kube`, which logs refusals and what it cannot decode: a token may stand there.
+async fn exchange(client: &Client, request: Request<Body>) -> Result<SelfSubjectReview, String> {
+    let answer = client.send(request).await.map_err(|error| said(&error))?;
+    if !answer.status().is_success() {
+        return Err(refusal(answer).await);
+    }
+    let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
+    let body = body.map(Collected::to_bytes).unwrap_or_default();
+    serde_json::from_slice(&body).map_err(|_| "its answer is none of Kubernetes".to_owned())
+}
+
+impl Subject {
+    /// A server may call somebody by the token that they showed.
+    fn redacted(self, secrets: &SecretSet) -> Self {
+        let hide = |text: String| secrets.redact(&text);
+        let hide_all = |texts: Vec<String>| texts.into_iter().map(hide).collect();
+        let extra = self.extra.into_iter().map(|(name, values)| (hide(name), hide_all(values)));
+        Self {
+            username: hide(self.username),
+            uid: hide(self.uid),
+            groups: hide_all(self.groups),
+            extra: extra.collect(),
+        }
+    }
 }
 
 impl From<UserInfo> for Subject {

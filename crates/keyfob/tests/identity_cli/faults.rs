@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use keyfob_testkit::{Internet, Response};
+use keyfob_testkit::{EchoAt, Internet, LeakCheck, Response};
 use serde_json::{Value, json};
 
 use crate::{
@@ -250,4 +250,36 @@ fn a_file_that_is_no_kubeconfig_is_said_to_be_none() {
 
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("no kind \"Pod\" is registered"), "{}", said.stderr);
+}
+
+#[test]
+fn a_token_that_the_server_echoes_is_not_printed() {
+    const TOKEN: &str = "Bearer-Of/The+Node-7";
+    for place in EchoAt::ALL {
+        let (node, server) = (node(), place.server(&[TOKEN]));
+        let kubeconfig = with_token(&node, &server, TOKEN);
+        for (command, verbosity) in [("get", "-v"), ("explain", "-vvv")] {
+            let said = run(&node, command, &[&POD, &["--kubeconfig", &kubeconfig, verbosity]]);
+            LeakCheck::new([TOKEN]).text("stdout", &said.stdout).text("stderr", &said.stderr);
+            if place == EchoAt::StatusMessage {
+                let all = said.stdout + &said.stderr;
+                assert!(all.contains("you sent [redacted]"), "{all}");
+            }
+        }
+    }
+}
+
+/// A kubeconfig whose user shows this token, to a server with TLS.
+fn with_token(node: &Node, server: &Internet, token: &str) -> String {
+    let authority = server.ca_file(&node.path(""));
+    let url = server.url().replace("http:", "https:");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "lab",
+        "contexts": [{"name": "lab", "context": {"cluster": "here", "user": "node"}}],
+        "clusters": [{"name": "here", "cluster": {"server": url, "certificate-authority": authority}}],
+        "users": [{"name": "node", "user": {"token": token}}],
+    });
+    let path = node.path("with-token.json");
+    std::fs::write(&path, config.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
 }

@@ -10,6 +10,7 @@
 mod home;
 
 mod choosing;
+mod echoing;
 mod explain;
 mod failing;
 mod get;

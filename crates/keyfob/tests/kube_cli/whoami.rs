@@ -136,5 +136,8 @@ fn a_server_that_does_not_say_is_told_beside_what_the_credential_says() {
 
     assert_eq!(said.code, 1);
     assert!(said.stdout.contains("    subject    ada\n"), "{}", said.stdout);
-    assert_eq!(said.stderr, "keyfob: the server does not say who it is: no such resource\n");
+    assert_eq!(
+        said.stderr,
+        "keyfob: the server does not say who it is: 404 Not Found: no such resource\n"
+    );
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use http::StatusCode;
 use k8s_openapi::api::authentication::v1::TokenRequest as ApiTokenRequest;
-use keyfob_api::Secret;
+use keyfob_api::{Secret, SecretSet};
 use kube::{client::AuthError, core::Status};
 use serde::Deserialize;
 
@@ -49,8 +49,13 @@ pub(super) fn token(answer: ApiTokenRequest) -> Result<Token, &'static str> {
 }
 
 /// An answer that is none, in the server's own words if it has some.
-pub(super) fn refusal(server: &str, status: StatusCode, body: &[u8]) -> IdentityError {
-    let words = words(body);
+pub(super) fn refusal(
+    server: &str,
+    status: StatusCode,
+    body: &[u8],
+    secrets: &SecretSet,
+) -> IdentityError {
+    let words = words(body, secrets);
     let said = |words: Option<String>| words.unwrap_or_else(|| format!("{server}: {status}"));
     match status {
         StatusCode::NOT_FOUND => IdentityError::NotFound(said(words)),
@@ -69,10 +74,13 @@ pub(super) fn refusal(server: &str, status: StatusCode, body: &[u8]) -> Identity
 }
 
 /// The message of a `Status`; of anything else nothing, since nobody knows what stands in it.
-fn words(body: &[u8]) -> Option<String> {
+fn words(body: &[u8], secrets: &SecretSet) -> Option<String> {
     const MOST: usize = 2_000;
+    // A secret that begins within what is shown ends within what is read.
+    const READ: usize = 16_000;
     let status: Status = serde_json::from_slice(body).ok()?;
-    let message: String = status.message.chars().take(MOST).collect();
+    let message: String = status.message.chars().take(READ).collect();
+    let message: String = secrets.redact(&message).chars().take(MOST).collect();
     (!message.is_empty()).then_some(message)
 }
 
