@@ -46,6 +46,17 @@ impl ConnectionError {
         }
     }
 
+    /// The same with another text: what a server wrote into its certificate is in it.
+    #[must_use]
+    pub fn map_text(self, change: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Certificate(text) => Self::Certificate(change(&text)),
+            Self::Roots(text) => Self::Roots(change(&text)),
+            Self::Unreachable(text) => Self::Unreachable(change(&text)),
+            Self::Proxy | Self::Stalled => self,
+        }
+    }
+
     /// Whether the next attempt may find it otherwise.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Stalled | Self::Unreachable(_))

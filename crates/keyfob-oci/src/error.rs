@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use keyfob_api::SecretSet;
 use keyfob_host::{Chain, PullFailure, PullFailureKind};
 use keyfob_http::ConnectionError;
 use thiserror::Error;
@@ -110,6 +111,48 @@ pub enum PullError {
 }
 
 impl PullError {
+    /// The same without the secrets that a server may have repeated: in an address, a message, or the name of a platform.
+    pub(crate) fn redacted(self, secrets: &SecretSet) -> Self {
+        let hide = |text: String| secrets.redact(&text);
+        match self {
+            Self::BadAnswer { what, reason } => {
+                Self::BadAnswer { what: hide(what), reason: hide(reason) }
+            }
+            Self::Connection { what, reason } => {
+                let reason = reason.map_text(|text| secrets.redact(text));
+                Self::Connection { what: hide(what), reason }
+            }
+            Self::Manifest { what, reason } => {
+                let reason = reason.map_text(|text| secrets.redact(text));
+                Self::Manifest { what: hide(what), reason }
+            }
+            Self::NotFound { what, reason } => {
+                Self::NotFound { what: hide(what), reason: hide(reason) }
+            }
+            Self::Platform { image, wanted, offered } => {
+                let offered = offered.into_iter().map(|each| each.map_text(&hide)).collect();
+                Self::Platform { image, wanted, offered }
+            }
+            Self::PlainHttp { address, why } => Self::PlainHttp { address: hide(address), why },
+            Self::Refused { what, status, reason } => {
+                Self::Refused { what: hide(what), status, reason: hide(reason) }
+            }
+            Self::Unavailable { what, reason, retry_after, attempts } => {
+                let (what, reason) = (hide(what), hide(reason));
+                Self::Unavailable { what, reason, retry_after, attempts }
+            }
+            Self::WrongDigest { what, wanted, found } => {
+                let name = wanted.to_string();
+                if secrets.redact(&name) == name {
+                    return Self::WrongDigest { what: hide(what), wanted, found };
+                }
+                let reason = "the content has another digest than its name says".into();
+                Self::BadAnswer { what: hide(what), reason }
+            }
+            Self::Layout(_) | Self::Registry { .. } => self,
+        }
+    }
+
     /// No answer, or one that broke off.
     pub(crate) fn unanswered(what: String, error: ConnectionError) -> Self {
         if error.may_pass() {

@@ -142,6 +142,24 @@ pub enum ManifestError {
     UnknownType(String),
 }
 
+impl ManifestError {
+    /// The same with other words where it quotes a registry.
+    #[must_use]
+    pub(crate) fn map_text(self, change: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Mistyped { sent, said } => {
+                Self::Mistyped { sent: change(&sent), said: change(&said) }
+            }
+            Self::UnknownType(text) => Self::UnknownType(change(&text)),
+            Self::Ambiguous
+            | Self::Incomplete(..)
+            | Self::NotTheJson(_)
+            | Self::Schema1
+            | Self::TooDeep => self,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Raw {

@@ -42,6 +42,17 @@ pub struct Platform {
 pub struct InvalidPlatform(String);
 
 impl Platform {
+    /// The same with other words: a registry may have chosen them.
+    pub(crate) fn map_text(self, change: impl Fn(String) -> String) -> Self {
+        Self {
+            os: change(self.os),
+            architecture: change(self.architecture),
+            variant: change(self.variant),
+            os_version: change(self.os_version),
+            os_features: self.os_features.into_iter().map(change).collect(),
+        }
+    }
+
     /// Reads `os/arch` or `os/arch/variant`.
     pub fn parse(text: &str) -> Result<Self, InvalidPlatform> {
         let is_word = |part: &&str| {

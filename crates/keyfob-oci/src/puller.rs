@@ -73,19 +73,29 @@ impl Puller {
         login: Option<&Login>,
     ) -> Result<StoredImage, PullError> {
         let repository = self.client.repository(from, login)?;
+        let pulled = self.pull_from(&repository, name, from).await;
+        pulled.map_err(|error| error.redacted(&repository.secrets))
+    }
+
+    async fn pull_from(
+        &self,
+        repository: &Repository,
+        name: &ImageRef,
+        from: &ImageRef,
+    ) -> Result<StoredImage, PullError> {
         let reference = name.digest().or(from.digest()).or(from.tag()).unwrap_or("latest");
-        let mut resolved = self.resolve(&repository, from, reference).await?;
+        let mut resolved = self.resolve(repository, from, reference).await?;
         if let Err(error) = self.layout.remove_stale(SystemClock.now()).await {
             tracing::debug!(%error, "cannot remove what was not finished");
         }
-        let download = self.download(&repository).await?;
+        let download = self.download(repository).await?;
         let blobs = self.blobs(&resolved.manifest);
         self.progress.resolved(&resolved.descriptor.digest, &blobs);
         let mut platform = resolved.descriptor.platform.clone();
         let mut to_come = blobs.as_slice();
         if let (None, [config, layers @ ..]) = (&platform, to_come) {
             download.fetch(config).await?;
-            platform = self.own_platform(from, &mut resolved).await?;
+            platform = self.own_platform(repository, from, &mut resolved).await?;
             to_come = layers;
         }
         self.fetch(&download, to_come).await?;
@@ -130,6 +140,7 @@ impl Puller {
     /// Of an image that is not one of several, its configuration says what it runs on.
     async fn own_platform(
         &self,
+        repository: &Repository,
         from: &ImageRef,
         resolved: &mut Resolved,
     ) -> Result<Option<Platform>, PullError> {
@@ -142,7 +153,7 @@ impl Puller {
             }
             // It is taken as it is: nobody chose it for its platform.
             (Wanted::Here(here), Some(own)) if !here.accepts(own) => {
-                let own = on_one_line(&own.to_string());
+                let own = repository.secrets.redact(&on_one_line(&own.to_string()));
                 tracing::warn!(image = %from, platform = own, "image is for another platform");
             }
             _ => resolved.descriptor.platform.clone_from(&own),

@@ -9,8 +9,7 @@
 
 use std::{fmt, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use keyfob_api::{ImageRef, Quoted, Redactor, Secret};
+use keyfob_api::{ImageRef, Quoted, SecretSet};
 use keyfob_exec::on_one_line;
 use thiserror::Error;
 
@@ -132,7 +131,7 @@ impl FailedAttempt {
     /// An attempt and why it failed. The service promises not to tell secrets, but a registry may have had it repeat one.
     pub fn new(attempt: &Attempt, failure: &PullFailure) -> Self {
         let credential = attempt.credential.as_ref();
-        let message = shortened(&redactor(credential).redact(&failure.message), 2_000);
+        let message = shortened(&secrets(credential).redact(&failure.message), 2_000);
         Self {
             from: attempt.from.clone(),
             with: credential.map(|used| UsedLogin {
@@ -167,10 +166,12 @@ impl fmt::Display for FailedAttempt {
     }
 }
 
-fn redactor(credential: Option<&Credential>) -> Redactor {
-    let Some(used) = credential else { return Redactor::default() };
-    let pair = Secret::new(format!("{}:{}", used.username(), used.password().expose()));
-    Redactor::new([used.password(), &Secret::new(STANDARD.encode(pair.expose()))])
+fn secrets(credential: Option<&Credential>) -> SecretSet {
+    let secrets = SecretSet::default();
+    if let Some(used) = credential {
+        secrets.learn_login(used.username(), used.password());
+    }
+    secrets
 }
 
 /// On one line, and no longer than that.

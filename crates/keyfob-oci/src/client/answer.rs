@@ -1,7 +1,7 @@
 //! What came back.
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use keyfob_api::{Redactor, Secret};
+use keyfob_api::{Secret, SecretSet};
 use keyfob_http::{ConnectionError, retry_after};
 use tokio::time::{Instant, timeout_at};
 
@@ -95,10 +95,10 @@ impl Answer {
     }
 
     /// What it means that it is no success.
-    pub(crate) async fn failure(mut self, redactor: &Redactor) -> PullError {
+    pub(crate) async fn failure(mut self, secrets: &SecretSet) -> PullError {
         // What cannot be read says nothing, and the status is told anyway.
         let body = self.body(LARGEST_COMPLAINT).await.unwrap_or_default();
-        let (reason, status) = (said(body.expose(), redactor), self.status().as_u16());
+        let (reason, status) = (said(body.expose(), secrets), self.status().as_u16());
         let is_refused = is_about_the_grant(body.expose());
         let what = self.what;
         match status {

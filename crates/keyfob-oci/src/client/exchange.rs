@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use keyfob_api::Redactor;
 use keyfob_http::{ConnectionError, named};
 use reqwest::Url;
 
-use super::{Repository, answer::Answer, challenge::Challenge, grant::Grant, said::redactor};
+use super::{Repository, answer::Answer, challenge::Challenge, grant::Grant};
 use crate::PullError;
 
 /// How often an answer may lead on to another address.
@@ -19,6 +18,11 @@ const WORTH_READING: u64 = 64 << 10;
 impl Repository {
     /// Asks for something, and is let in if need be. What comes back is a success, or says that a range is none.
     pub(super) async fn get(&self, url: Url, headers: &HeaderMap) -> Result<Answer, PullError> {
+        let answer = self.admitted(url, headers).await;
+        answer.map_err(|error| error.redacted(&self.secrets))
+    }
+
+    async fn admitted(&self, url: Url, headers: &HeaderMap) -> Result<Answer, PullError> {
         let mut grant = self.granted().await;
         let mut answer = self.follow(url.clone(), headers, grant.as_deref()).await?;
         if answer.wants_a_credential() {
@@ -28,7 +32,7 @@ impl Repository {
         match answer.status() {
             StatusCode::RANGE_NOT_SATISFIABLE => Ok(answer),
             status if status.is_success() => Ok(answer),
-            _ => Err(answer.failure(&self.redactor(grant.as_deref())).await),
+            _ => Err(answer.failure(&self.secrets).await),
         }
     }
 
@@ -65,7 +69,7 @@ impl Repository {
                 answer.body(WORTH_READING).await.unwrap_or_default();
                 Grant::Basic
             }
-            _ => return Err(answer.failure(&self.redactor(refused.as_deref())).await),
+            _ => return Err(answer.failure(&self.secrets).await),
         };
         Ok(Arc::clone(slot.insert(Arc::new(grant))))
     }
@@ -78,6 +82,9 @@ impl Repository {
         grant: Option<&Grant>,
     ) -> Result<Answer, PullError> {
         let mut shown = grant.and_then(|grant| grant.header(self.login.as_ref()));
+        if let Some(shown) = shown.as_ref().and_then(|shown| shown.to_str().ok()) {
+            self.secrets.learn_authorization(shown);
+        }
         let mut is_elsewhere = false;
         for _ in 0..=MOST_REDIRECTS {
             let (what, response) = self.send(&url, headers, shown.as_ref()).await?;
@@ -100,7 +107,7 @@ impl Repository {
         headers: &HeaderMap,
         shown: Option<&HeaderValue>,
     ) -> Result<(String, reqwest::Response), PullError> {
-        let what = named(&Method::GET, url.as_str());
+        let what = self.secrets.redact(&named(&Method::GET, url.as_str()));
         let unanswered = |error| PullError::unanswered(what.clone(), error);
         let client = self.client.0.clients.client(url.scheme() == "https").map_err(unanswered)?;
         let mut request = client.get(url.clone()).headers(headers.clone());
@@ -111,11 +118,6 @@ impl Repository {
             request.send().await.map_err(|error| unanswered(ConnectionError::of(error)))?;
         tracing::trace!(what, status = response.status().as_u16(), "asked a registry");
         Ok((what, response))
-    }
-
-    /// Knows what must not be shown of an answer.
-    pub(super) fn redactor(&self, grant: Option<&Grant>) -> Redactor {
-        redactor(self.login.as_ref(), grant.and_then(Grant::token))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use keyfob_api::ImageRef;
+use keyfob_api::{ImageRef, SecretSet};
 use keyfob_host::Login;
 use keyfob_http::named;
 
@@ -25,6 +25,8 @@ pub(crate) struct Repository {
     pub(super) endpoint: Endpoint,
     pub(super) login: Option<Login>,
     pub(super) slot: Arc<Slot>,
+    /// What the registry and its token server were shown, and what they issued: they may repeat it.
+    pub(crate) secrets: SecretSet,
 }
 
 /// A manifest or an index as it came, and what it is called.
@@ -52,7 +54,11 @@ impl Repository {
     ) -> Result<Self, PullError> {
         let endpoint = Endpoint::of(image, &client.0.plain_http)?;
         let slot = client.0.grants.slot(Key::new(endpoint.name(), login.as_ref()));
-        Ok(Self { client, endpoint, login, slot })
+        let secrets = SecretSet::default();
+        if let Some(login) = &login {
+            secrets.learn_login(&login.username, &login.password);
+        }
+        Ok(Self { client, endpoint, login, slot, secrets })
     }
 
     /// Scheme, host and port of the registry.
@@ -169,7 +175,7 @@ impl Repository {
 
     /// How a blob is called in messages.
     pub(crate) fn name_of(&self, blob: &Blob) -> String {
-        named(&Method::GET, self.endpoint.blob(&blob.digest).as_str())
+        self.secrets.redact(&named(&Method::GET, self.endpoint.blob(&blob.digest).as_str()))
     }
 }
 

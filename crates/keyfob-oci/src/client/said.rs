@@ -1,7 +1,7 @@
 //! What a server says is wrong, fit to be shown: short, on one line, and without any form of the secret it was sent.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use keyfob_api::{Redactor, Secret};
+use keyfob_api::{Secret, SecretSet};
 use keyfob_exec::{on_one_line, shortened};
 use keyfob_host::Login;
 use reqwest::Url;
@@ -22,8 +22,8 @@ struct Fault {
     message: String,
 }
 
-/// What the body of a failure says.
-pub(crate) fn said(body: &[u8], redactor: &Redactor) -> String {
+/// What the body of a failure says, without the secrets of the exchange.
+pub(crate) fn said(body: &[u8], secrets: &SecretSet) -> String {
     const LONGEST: usize = 300;
     let said: Said = serde_json::from_slice(body).unwrap_or_default();
     let text = match said.errors.first() {
@@ -33,20 +33,7 @@ pub(crate) fn said(body: &[u8], redactor: &Redactor) -> String {
         None if !said.details.is_empty() => said.details,
         None => keyfob_http::complaint(body),
     };
-    shortened(&on_one_line(&redactor.redact(&text)), LONGEST)
-}
-
-/// Knows a login in every form in which it is sent, and a token.
-pub(crate) fn redactor(login: Option<&Login>, token: Option<&Secret<String>>) -> Redactor {
-    let forms = login.map(forms).into_iter().flatten();
-    Redactor::new(&forms.chain(token.cloned()).collect::<Vec<_>>())
-}
-
-fn forms(login: &Login) -> [Secret<String>; 4] {
-    let password = login.password.expose();
-    let form = form(&[("", password)]);
-    let encoded = form.expose().trim_start_matches('=');
-    [login.password.clone(), basic(login), encoded.into(), Secret::new(encoded.replace('+', "%20"))]
+    shortened(&on_one_line(&secrets.redact(&text)), LONGEST)
 }
 
 /// User name and password as `Basic` sends them.
@@ -65,7 +52,7 @@ pub(crate) fn form(fields: &[(&str, &str)]) -> Secret<String> {
 
 #[cfg(test)]
 mod tests {
-    use keyfob_testkit::LeakCheck;
+    use keyfob_testkit::{LeakCheck, echoes};
 
     use super::*;
 
@@ -88,32 +75,30 @@ mod tests {
             ("", ""),
         ];
         for (body, expected) in rows {
-            assert_eq!(said(body.as_bytes(), &Redactor::default()), expected, "{body}");
+            assert_eq!(said(body.as_bytes(), &SecretSet::default()), expected, "{body}");
         }
         let long = format!(r#"{{"errors":[{{"message":"{}"}}]}}"#, "no ".repeat(10_000));
-        assert!(said(long.as_bytes(), &Redactor::default()).len() < 310);
+        assert!(said(long.as_bytes(), &SecretSet::default()).len() < 310);
     }
 
     #[test]
     fn no_form_of_a_secret_is_told() {
-        let login =
-            Login { username: "ada".into(), password: "hünter 2/+\"x".into(), ..Login::default() };
-        let token = Secret::from("the-token-of-ada");
-        let redactor = redactor(Some(&login), Some(&token));
-        let mut shapes = forms(&login).to_vec();
-        shapes.push(token);
-        let leaks = LeakCheck::new(shapes.iter().map(|secret| secret.expose().clone()));
-        for secret in &shapes {
-            let text = format!("you sent {} and that is wrong", secret.expose());
+        let (password, token) = ("hünter 2/+\"x", "the-token-of-ada");
+        let secrets = SecretSet::default();
+        secrets.learn_login("ada", &password.into());
+        secrets.learn(&token.into());
+        let leaks = LeakCheck::new([password, token]);
+        for (encoding, echo) in [echoes(password), echoes(token)].concat() {
+            let text = format!("you sent {echo} and that is wrong");
             for body in [
                 serde_json::json!({"errors": [{"code": "X", "message": text}]}),
                 serde_json::json!({"errors": [{"code": text}]}),
                 serde_json::json!({"error": text}),
                 serde_json::json!({"details": text}),
             ] {
-                let told = said(body.to_string().as_bytes(), &redactor);
-                leaks.text("what is told", &told);
-                assert!(told.contains("[redacted]"), "{told}");
+                let told = said(body.to_string().as_bytes(), &secrets);
+                leaks.text(encoding, &told);
+                assert!(told.contains("[redacted]"), "{encoding}: {told}");
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Upstream: the distribution project's token specification, and docker's client for the second kind of login.
 
 use http::{Method, header};
+use keyfob_api::{Secret, speaks_of_a_secret};
 use keyfob_host::Login;
 use keyfob_http::{ConnectionError, named};
 use reqwest::Url;
@@ -34,9 +35,10 @@ impl Repository {
         self.client.0.plain_http.check(&realm, "the registry names it as its token server")?;
         let mut answer = self.ask_token_server(&realm, bearer).await?;
         if !answer.status().is_success() {
-            return Err(answer.failure(&self.redactor(None)).await);
+            return Err(answer.failure(&self.secrets).await);
         }
         let body = answer.body(LARGEST_TOKEN).await?;
+        issued(body.expose()).iter().for_each(|secret| self.secrets.learn(secret));
         let what = || answer.what().to_owned();
         let token: TokenAnswer = keyfob_http::json(body.expose())
             .map_err(|error| PullError::BadAnswer { what: what(), reason: error.to_string() })?;
@@ -50,7 +52,7 @@ impl Repository {
     async fn ask_token_server(&self, realm: &Url, bearer: &Bearer) -> Result<Answer, PullError> {
         let identity_token = self.login.as_ref().filter(|login| &*login.username == IDENTITY_TOKEN);
         let method = if identity_token.is_some() { Method::POST } else { Method::GET };
-        let what = named(&method, realm.as_str());
+        let what = self.secrets.redact(&named(&method, realm.as_str()));
         let unanswered = |error| PullError::unanswered(what.clone(), error);
         let client = self.client.0.clients.client(realm.scheme() == "https").map_err(unanswered)?;
         let request = match (identity_token, &self.login) {
@@ -99,4 +101,12 @@ impl Repository {
         let theirs: Vec<_> = theirs.collect();
         std::iter::once(ours).chain(theirs).collect()
     }
+}
+
+/// Every secret in a token server's answer, also those that are of no use here.
+fn issued(body: &[u8]) -> Vec<Secret<String>> {
+    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let fields = answer.as_object().into_iter().flatten();
+    let secrets = fields.filter(|(name, _)| speaks_of_a_secret(name));
+    secrets.filter_map(|(_, value)| value.as_str()).map(Secret::from).collect()
 }

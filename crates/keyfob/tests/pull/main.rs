@@ -14,6 +14,7 @@ mod registry;
 mod signals;
 
 mod credentials;
+mod echoing;
 mod interrupted;
 mod links;
 mod machine;

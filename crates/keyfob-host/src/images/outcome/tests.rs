@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use keyfob_testkit::LeakCheck;
 
 use super::*;
@@ -69,7 +70,7 @@ fn what_all_attempts_agree_on_is_the_reason() {
 #[test]
 fn a_secret_that_a_registry_repeats_does_not_get_out() {
     let used = attempt("r.io/app", Some(("ada", "word-of-ada")));
-    let basic = STANDARD.encode("ada:word-of-ada");
+    let basic = BASE64_STANDARD.encode("ada:word-of-ada");
     let message = format!("bad header Basic {basic} (password word-of-ada)");
 
     let failed = failed(&used, PullFailureKind::Refused, &message);
