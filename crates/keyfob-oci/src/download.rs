@@ -1,11 +1,13 @@
 //! A blob, from a repository into a layout.
 
+use std::sync::{Mutex, PoisonError};
+
 use tokio::sync::mpsc;
 
 use crate::{
     Blob, Client, Layout, Progress, PullError,
     client::Repository,
-    layout::{Asker, Found, Kept, Partial, Proof},
+    layout::{Asker, Found, Kept, Partial, Proof, Written},
 };
 
 /// How many pieces may wait to be written: each is what one read of a connection gave, some 400 KiB at most.
@@ -15,13 +17,15 @@ const PIECES: usize = 4;
 const PROGRESS: u64 = 1 << 20;
 
 /// Brings blobs of one repository, asked with one credential.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Download<'a> {
     pub(crate) client: &'a Client,
     pub(crate) repository: &'a Repository,
     pub(crate) asker: Asker,
     pub(crate) layout: &'a Layout,
     pub(crate) progress: &'a dyn Progress,
+    /// What was brought so far.
+    pub(crate) written: Mutex<Vec<Written>>,
 }
 
 impl Download<'_> {
@@ -38,7 +42,8 @@ impl Download<'_> {
             }
             self.progress.started(blob, partial.length());
             let proof = self.bring(blob, partial).await?;
-            self.layout.remember(&blob.digest, &self.asker, proof).await?;
+            let written = self.layout.written(&blob.digest).await?;
+            self.written.lock().unwrap_or_else(PoisonError::into_inner).extend(written);
             is_brought = true;
             if proof == Proof::Access {
                 break;
@@ -50,6 +55,11 @@ impl Download<'_> {
             self.progress.skipped(blob);
         }
         Ok(())
+    }
+
+    /// What was brought, at the end.
+    pub(crate) fn into_written(self) -> Vec<Written> {
+        self.written.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a blob is here, whole, and this repository has it for this credential, as far as that can be found out
@@ -80,6 +90,10 @@ impl Download<'_> {
             partial = self.complete(blob, partial).await?;
             may_begin_anew &= partial.is_mixed();
             let proof = if partial.is_inherited() { Proof::Registry } else { Proof::Access };
+            if partial.is_right() {
+                // Before whoever waits for the blob finds it.
+                self.layout.remember(&blob.digest, &self.asker, proof).await?;
+            }
             match partial.keep().await? {
                 Kept::Here => return Ok(proof),
                 Kept::Wrong(emptied, found) if may_begin_anew => {

@@ -42,7 +42,7 @@ use self::{files::OURS, index::Index};
 pub(crate) use self::{
     index::{NAME, PULLED},
     partial::{Kept, Partial},
-    proofs::{Asker, Found, Proof, Sample},
+    proofs::{Asker, Found, Proof, Sample, Written},
     stored::{DEEPEST_INDEX, local_images},
 };
 use crate::{Blob, Descriptor, Digest, Platform};

@@ -3,7 +3,7 @@
 mod resolve;
 mod service;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use keyfob_api::ImageRef;
@@ -100,6 +100,7 @@ impl Puller {
         }
         self.fetch(&download, to_come).await?;
         let image = self.keep(name, platform, resolved).await?;
+        self.layout.settle(download.into_written()).await?;
         self.layout.forget_missing().await?;
         Ok(image)
     }
@@ -109,7 +110,8 @@ impl Puller {
         let (client, layout, progress) = (&self.client, &self.layout, &*self.progress);
         let (registry, address) = (repository.registry(), repository.address());
         let asker = layout.asker(registry, address, repository.login().cloned()).await?;
-        Ok(Download { client, repository, asker, layout, progress })
+        let written = Mutex::default();
+        Ok(Download { client, repository, asker, layout, progress, written })
     }
 
     /// What to fetch, the configuration first. A layer that is said to be elsewhere counts if it is here: only whoever

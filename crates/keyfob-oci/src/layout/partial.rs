@@ -185,6 +185,11 @@ impl Partial {
         self.is_inherited
     }
 
+    /// Whether what is here of it is what its name says.
+    pub(crate) fn is_right(&self) -> bool {
+        self.hasher.digest() == self.digest
+    }
+
     /// Writes all pieces that come, on a thread for that: hashing takes its time.
     pub(crate) async fn write<P: AsRef<[u8]> + Send + 'static>(
         mut self,

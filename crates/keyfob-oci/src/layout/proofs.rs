@@ -12,8 +12,8 @@
 //! blob is then downloaded again. So no lock is needed, and nothing is brought to the disk: of two who write at once, one
 //! loses a proof. Credentials are stored as hashes under a random key (`.keyfob/proofs/key`), never as they are.
 //!
-//! A file whose content was verified is not hashed again until it changes. If it changed a moment before it was verified,
-//! its times cannot tell whether it changed once more: then it is hashed again the next time.
+//! A file whose content was verified is not hashed again until it changes. If it changed a moment before, its times cannot
+//! tell whether it changed once more: then it is hashed again the next time.
 
 use std::{
     fs::{File, Metadata},
@@ -37,8 +37,10 @@ const PROOFS: &str = "proofs";
 /// The file with the key of all hashes.
 const KEY: &str = "key";
 
-/// How the names of files begin that are being written, and after what time nobody does that any more.
+/// How the names of files begin that are being written.
 const NEW: &str = "new-";
+
+/// After this time nobody is about to complete a file, or the blob that it is about.
 const ABANDONED: Duration = Duration::from_mins(1);
 
 /// How many registries, and how many accesses, are remembered of one blob. The oldest go first.
@@ -48,8 +50,8 @@ const MOST_ACCESSES: usize = 256;
 /// No file of a blob is larger.
 const LARGEST: u64 = 64 << 10;
 
-/// A file that changed within this time before it was verified may have changed again without a trace in its times.
-const UNCERTAIN: Duration = Duration::from_millis(50);
+/// A file that changed within this time may change again without a trace in its times.
+const UNCERTAIN: Duration = Duration::from_millis(20);
 
 /// A blob up to this size is proved by all of its bytes.
 const SMALL: u64 = 64 << 10;
@@ -115,6 +117,13 @@ pub(crate) enum Proof {
     Access,
     /// All of it came from the registry, in several pulls, perhaps for different credentials.
     Registry,
+}
+
+/// A blob that was verified while it was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    digest: Digest,
+    stamp: String,
 }
 
 /// A part of a blob, from a place that nobody can foresee.
@@ -197,7 +206,32 @@ impl Layout {
         Ok(Some(known))
     }
 
-    /// Remembers what was proved of a blob that is here and verified.
+    /// The stamp of a blob that was verified while it was written; nothing if it cannot be looked at.
+    pub(crate) async fn written(&self, digest: &Digest) -> Result<Option<Written>, LayoutError> {
+        let (layout, digest) = (self.clone(), digest.clone());
+        let look = move || {
+            let found = File::open(layout.blob_path(&digest)).and_then(|file| file.metadata());
+            found.ok().map(|found| Written { digest, stamp: stamp(&found) })
+        };
+        self.off_thread(look).await
+    }
+
+    /// Remembers of blobs that were written during a pull that they are verified, if any further change would show.
+    pub(crate) async fn settle(&self, written: Vec<Written>) -> Result<(), LayoutError> {
+        let layout = self.clone();
+        let settle = move || {
+            for Written { digest, stamp: before } in written {
+                let found = File::open(layout.blob_path(&digest)).and_then(|file| file.metadata());
+                if found.is_ok_and(|found| stamp(&found) == before && is_settled(&found)) {
+                    let verified = Some(before);
+                    layout.write_down(&digest, &Known { verified, ..layout.known(&digest) });
+                }
+            }
+        };
+        self.off_thread(settle).await
+    }
+
+    /// Remembers what was proved of a blob whose content was verified.
     pub(crate) async fn remember(
         &self,
         digest: &Digest,
@@ -313,11 +347,9 @@ impl Proofs {
             found.is_some_and(|found| is_older(found.mtime(), found.mtime_nsec(), ABANDONED))
         };
         for name in self.0.names()? {
-            let is_gone = match Digest::parse(&name.replacen('-', ":", 1)) {
-                Ok(digest) => !is_kept(&digest),
-                Err(_) => name.starts_with(NEW) && is_left(&name),
-            };
-            if is_gone {
+            let digest = Digest::parse(&name.replacen('-', ":", 1));
+            let is_kept = name == KEY || digest.is_ok_and(|digest| is_kept(&digest));
+            if !is_kept && is_left(&name) {
                 self.0.remove(&name)?;
             }
         }

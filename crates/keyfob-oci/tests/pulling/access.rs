@@ -434,9 +434,11 @@ async fn proofs_hold_no_login_and_go_with_their_blobs() {
     }
     let other = Registry::honest(Contents::image(&[b"other"]));
     fs::remove_file(node.layout().blob_path(&Digest::sha256(&large()))).unwrap();
-    // Of a process that was killed, long ago.
-    let left = fs::File::create(proofs(&node).join("new-0123")).unwrap();
-    left.set_modified(UNIX_EPOCH).unwrap();
+    // And what a process left that was killed, both long ago.
+    fs::write(proofs(&node).join("new-0123"), "{").unwrap();
+    for left in [proof(&node, &large()), proofs(&node).join("new-0123")] {
+        fs::File::options().write(true).open(left).unwrap().set_modified(UNIX_EPOCH).unwrap();
+    }
     node.pull(&other.image(), None).await.unwrap();
 
     let mut left: Vec<_> = fs::read_dir(proofs(&node))

@@ -83,7 +83,7 @@ fn compare_warm(image: &str) {
         unknown.push(measured(keyfob(image, path)));
     }
     println!("{image}, warm: {} MB on disk", SIZE * LAYERS / 1_000_000);
-    shown("keyfob, first: blobs are hashed once more", first);
+    shown("keyfob, first: the last blobs are hashed", first);
     let remembered = shown("keyfob, proofs remembered", remembered);
     let unknown = shown("keyfob, proofs unknown", unknown);
     let theirs = shown("skopeo copy", theirs);
