@@ -99,7 +99,7 @@ impl Download<'_> {
                 Kept::Wrong(emptied, found) if may_begin_anew => {
                     tracing::warn!(digest = %blob.digest, %found, "a blob in several pieces is wrong; it is fetched anew");
                     self.progress.restarted(blob);
-                    (partial, may_begin_anew) = (emptied, false);
+                    (partial, may_begin_anew) = (*emptied, false);
                 }
                 Kept::Wrong(emptied, found) => {
                     emptied.discard();

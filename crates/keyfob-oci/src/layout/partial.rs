@@ -72,7 +72,7 @@ pub(crate) enum Kept {
     /// It is here, whole.
     Here,
     /// Its content is that of another digest.
-    Wrong(Partial, Digest),
+    Wrong(Box<Partial>, Digest),
 }
 
 impl Partial {
@@ -223,7 +223,7 @@ impl Partial {
             if found != self.digest {
                 let path = self.path();
                 self.start_over().map_err(LayoutError::io("write", &path))?;
-                return Ok(Kept::Wrong(self, found));
+                return Ok(Kept::Wrong(self.into(), found));
             }
             let blobs = self.layout.make_blobs(&self.digest)?;
             let rename = || self.folder.rename(&self.name, &blobs, self.digest.hex());

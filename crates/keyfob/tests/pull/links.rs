@@ -182,9 +182,8 @@ fn a_directory_that_was_there_keeps_its_mode() {
 #[expect(clippy::disallowed_methods, reason = "files have the time of the system")]
 fn what_a_failed_pull_left_is_removed_after_a_day() {
     let (machine, served, _, partial) = begun();
-    let pull_another = || {
-        assert_eq!(machine.pull(&served.image("other:v1"), &["--pull-policy", "Always"]).code, 0)
-    };
+    let always = ["--pull-policy", "Always"];
+    let pull_another = || assert_eq!(machine.pull(&served.image("other:v1"), &always).code, 0);
     pull_another();
     assert!(partial.exists(), "the next attempt goes on with it");
 

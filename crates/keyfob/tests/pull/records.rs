@@ -155,7 +155,8 @@ fn records_are_a_kubelets_wherever_they_are() {
 /// The file of the record of an image.
 fn record_of(root: &Path, image_id: &str) -> std::path::PathBuf {
     let hash = digest(&SHA256, image_id.as_bytes());
-    let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let two_digits = |byte: &u8| format!("{byte:02x}");
+    let hex: String = hash.as_ref().iter().map(two_digits).collect();
     root.join("image_manager/pulled").join(format!("sha256-{hex}"))
 }
 

@@ -47,7 +47,7 @@ impl RecordStore for Meanwhile {
             let secret = SecretCoordinates { name: "pull".into(), ..SecretCoordinates::default() };
             let secret = SecretAccess { secret, credential_hash: "h".into() };
             let access = PullAccess { secrets: vec![secret], ..PullAccess::default() };
-            other.record_pulled(APP, image_ref, Some(&access));
+            other.record_pulled(APP, image_ref, Some(&access)).unwrap();
         }
         found
     }
