@@ -38,8 +38,8 @@ pub use health::Health;
 use metrics::Metrics;
 use review::{Review, Subject};
 
-/// The bytes of a review. A kubelet's has two thousand or so, and whoever reaches the port may send one on each connection:
-/// together they must fit into the memory that `deploy/base/deployment.yaml` gives.
+/// The bytes of a review. A kubelet's has two thousand or so. Whoever reaches the port may send one on each connection: the server's
+/// limits see to it that all of them fit into the memory that `deploy/base/deployment.yaml` gives.
 pub const BODY_SIZE: usize = 256 << 10;
 
 /// How a webhook answers.

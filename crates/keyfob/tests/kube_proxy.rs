@@ -362,6 +362,24 @@ fn unfinished_bodies_take_up_bounded_memory_and_lock_nobody_out() {
 }
 
 #[test]
+fn a_proxy_without_files_for_more_connections_closes_idle_ones() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let (home, _server) = home();
+    let proxy = Proxy::start(&home, &["--port", "0"]);
+    let files = fs::read_dir(format!("/proc/{}/fd", proxy.program.id())).unwrap().count() as u64;
+    let few = Rlimit { current: Some(files + 5), maximum: Some(files + 5) };
+    let pid = Pid::from_raw(i32::try_from(proxy.program.id()).unwrap());
+    prlimit(pid, Resource::Nofile, few).unwrap();
+
+    let idle: Vec<_> = (0..20).map(|_| proxy.connect()).collect();
+    refused(&asked(proxy.connect(), "GET /", "Host: evil.example\r\n", ""), 403);
+
+    drop(idle);
+    assert_eq!(proxy.stop().0, Some(0));
+}
+
+#[test]
 fn a_body_that_does_not_go_on_is_ended() {
     let (home, server) = home();
     let proxy = Proxy::start(&home, &["--port", "0"]);

@@ -156,7 +156,7 @@ impl Connection {
 
     /// The request is here as a whole, or nobody reads the rest.
     pub(super) fn has_the_body(&self) {
-        self.update(|table, id, now| table.received(id, now));
+        self.update(Table::received);
     }
 
     pub(super) fn is_answered(&self) {

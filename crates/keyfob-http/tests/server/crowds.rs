@@ -1,5 +1,7 @@
 //! Many connections that do nothing.
 
+use std::time::Duration;
+
 use keyfob_http::server::Limits;
 use keyfob_testkit::{HostileClient, closed, raise_file_limit, request_again};
 
@@ -20,7 +22,8 @@ async fn idle_keep_alive_connections_of_one_address_lock_nobody_out() {
 async fn ten_thousand_connections_from_one_address_do_not_affect_another() {
     let files = raise_file_limit();
     let connections = files.saturating_sub(2_000).clamp(300, 10_000);
-    let rig = Rig::start(Limits::default()).await;
+    let idle = Duration::from_hours(1);
+    let rig = Rig::start(Limits { idle, idle_when_crowded: idle, ..Limits::default() }).await;
     let mut kept = rig.client(2).idle(1, "/livez").await;
 
     let attacker = rig.client(1);

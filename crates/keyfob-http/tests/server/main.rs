@@ -1,8 +1,6 @@
 //! The server, and clients that try to lock each other out of it.
 #![expect(
     clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
     clippy::unwrap_used,
     reason = "a test fails by panicking, and so do its helpers"
 )]

@@ -315,3 +315,145 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A table for eight connections, four of a peer, and a clock.
+    struct Rig {
+        table: Table,
+        now: Instant,
+        evicted: Vec<oneshot::Receiver<Reason>>,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let (connections, connections_per_peer, buffered) = (8, 4, 100);
+            let limits =
+                Limits { connections, connections_per_peer, buffered, ..Limits::default() };
+            Self { table: Table::new(limits), now: Instant::now(), evicted: Vec::new() }
+        }
+
+        /// One more connection of a peer, a second later, in a state.
+        fn add(&mut self, peer: u32, state: State) -> Id {
+            self.now += SECOND;
+            let (evict, evicted) = oneshot::channel();
+            self.evicted.push(evicted);
+            let id = self.table.add(Peer::User(peer), Pool::Requests, evict, self.now);
+            self.table.set(id, state, self.now);
+            id
+        }
+
+        fn room(&mut self, peer: u32) -> Room {
+            self.table.room(Peer::User(peer), Pool::Requests, self.now)
+        }
+
+        /// Who was told to close, and why, since it was last asked.
+        fn told(&mut self) -> Vec<(usize, Reason)> {
+            let told = self.evicted.iter_mut().enumerate();
+            told.filter_map(|(id, evicted)| Some((id, evicted.try_recv().ok()?))).collect()
+        }
+    }
+
+    #[test]
+    fn the_peer_with_the_most_connections_makes_way_and_never_an_active_one() {
+        let mut rig = Rig::new();
+        for (peer, state) in [
+            (1, State::Idle),
+            (2, State::Active),
+            (2, State::Idle),
+            (2, State::Idle),
+            (3, State::Active),
+            (3, State::Upgraded),
+            (3, State::Active),
+        ] {
+            rig.add(peer, state);
+        }
+        assert_eq!(rig.room(9), Room::Free);
+        rig.add(4, State::Idle);
+
+        assert_eq!(rig.room(9), Room::Soon);
+        assert_eq!(rig.told(), [(2, Reason::MadeWay)]);
+        // Nobody else has to go while that one is closing.
+        assert_eq!((rig.room(9), rig.told()), (Room::Soon, vec![]));
+        rig.table.remove(2);
+        assert_eq!(rig.room(9), Room::Free);
+    }
+
+    #[test]
+    fn a_peer_beyond_its_share_has_only_its_own_connections_to_give() {
+        let mut rig = Rig::new();
+        let other = rig.add(2, State::Idle);
+        let own: Vec<_> = (0..4).map(|_| rig.add(1, State::Active)).collect();
+        assert_eq!((rig.room(1), rig.room(2)), (Room::None, Room::Free));
+
+        rig.table.set(own[2], State::Receiving, rig.now);
+        assert_eq!((rig.room(1), rig.told()), (Room::Soon, vec![(3, Reason::MadeWay)]));
+        assert_eq!(other, 0);
+    }
+
+    #[test]
+    fn those_who_do_not_read_make_way_after_those_who_do_not_send() {
+        let mut rig = Rig::new();
+        for _ in 0..2 {
+            let deaf = rig.add(1, State::Active);
+            rig.table.is_blocked(deaf, rig.now);
+        }
+        rig.add(1, State::Receiving);
+        rig.add(1, State::Idle);
+        rig.now += BLOCKED_GRACE;
+        for expected in [3, 2, 0, 1] {
+            assert_eq!(rig.room(1), Room::Soon);
+            assert_eq!(rig.told(), [(expected, Reason::MadeWay)]);
+            rig.table.set(expected as Id, State::Upgraded, rig.now);
+        }
+        assert_eq!(rig.room(1), Room::None);
+    }
+
+    #[test]
+    fn memory_is_taken_from_the_peer_that_holds_the_most_unfinished_bodies() {
+        let mut rig = Rig::new();
+        let small = rig.add(1, State::Receiving);
+        let large = [rig.add(2, State::Receiving), rig.add(2, State::Receiving)];
+        let newcomer = rig.add(3, State::Receiving);
+        assert_eq!(rig.table.reserve(small, 30), Room::Free);
+        assert_eq!(rig.table.reserve(large[0], 20), Room::Free);
+        assert_eq!(rig.table.reserve(large[1], 50), Room::Free);
+
+        assert_eq!(rig.table.reserve(newcomer, 10), Room::Soon);
+        assert_eq!(rig.told(), [(1, Reason::MadeWay)]);
+        rig.table.remove(large[0]);
+        rig.table.release(large[0], 20);
+        assert_eq!(rig.table.reserve(newcomer, 10), Room::Free);
+
+        // Bodies that are complete are in use.
+        for id in [small, large[1], newcomer] {
+            rig.table.received(id, rig.now);
+        }
+        assert_eq!(rig.table.reserve(newcomer, 50), Room::None);
+    }
+
+    #[test]
+    fn an_idle_connection_has_less_time_when_there_are_many() {
+        let mut rig = Rig::new();
+        let watch = rig.add(1, State::Active);
+        rig.add(1, State::Idle);
+        rig.now += 10 * SECOND;
+        rig.table.sweep(rig.now);
+        assert_eq!(rig.told(), []);
+        rig.add(1, State::Idle);
+        rig.table.sweep(rig.now);
+        assert_eq!(rig.told(), [(1, Reason::Idle)]);
+
+        let slow = rig.add(2, State::Idle);
+        rig.table.has_read(slow, rig.now);
+        rig.now += 11 * SECOND;
+        rig.table.has_read(slow, rig.now);
+        rig.table.sweep(rig.now);
+        assert_eq!(rig.told(), [(2, Reason::Idle), (3, Reason::HeadTooSlow)]);
+        assert_eq!(watch, 0);
+    }
+}
