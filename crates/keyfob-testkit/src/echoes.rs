@@ -53,6 +53,8 @@ pub fn echoes(secret: &str) -> Vec<(&'static str, String)> {
         ("a JSON string", quoted(secret)),
         ("Rust escapes", each_char(secret, |c| format!("\\u{{{:x}}}", u32::from(c)))),
         ("HTML entities", each_char(secret, |c| format!("&#{};", u32::from(c)))),
+        ("HTML entities without semicolons", each_char(secret, |c| format!("&#{}", u32::from(c)))),
+        ("quoted-printable", each_byte(secret, |byte| format!("={byte:02X}"))),
         ("HTML entities in hex", each_char(secret, |c| format!("&#x{:X};", u32::from(c)))),
     ]
 }

@@ -108,13 +108,15 @@ impl<'a> Name<'a> {
         let name = full.trim_start_matches(['-', '.', '_']);
         let is_flag = full.starts_with('-');
         let start = at.end - name.len();
-        let kind = match name.to_ascii_lowercase().as_str() {
+        let lower = name.to_ascii_lowercase();
+        let before = start.checked_sub(1).and_then(|before| text.get(before));
+        let kind = match lower.as_str() {
             _ if name.len() > LONGEST => return None,
             "authorization" | "proxy-authorization" | "cookie" | "set-cookie" => Kind::Header,
             "basic" | "bearer" => Kind::Scheme,
-            // A time, in the signed addresses of Azure's storage; the signature itself speaks for itself.
-            "se" if matches!(text.get(start.checked_sub(1)?), Some(b'?' | b'&')) => Kind::Weak,
-            lower if !speaks_of_a_secret(name) => return Some(lower).and(None),
+            // The end of a signature in the addresses of Azure's storage.
+            "se" if matches!(before, Some(b'?' | b'&')) => Kind::Weak,
+            _ if !speaks_of_a_secret(name) => return None,
             lower if lower.contains("token") || lower.contains("auth") => Kind::Weak,
             _ => Kind::Strong,
         };
@@ -189,7 +191,8 @@ impl<'a> Name<'a> {
         before.next().is_none_or(|byte| b"\n\r,;:({[&?|".contains(byte))
     }
 
-    /// What stands between quotes, or behind a quote that is never closed.
+    /// What stands between quotes, or behind a quote that is never closed. In a quoted text the quotes have backslashes, the
+    /// closing one as many as the opening one.
     fn quoted(&self, at: usize) -> Option<Range<usize>> {
         let escapes = count(self.text, at, |byte| byte == b'\\');
         let start = at + escapes + 1;
@@ -197,24 +200,21 @@ impl<'a> Name<'a> {
         let mut backslashes = 0;
         let mut inside = rest(self.text, start).iter().enumerate().peekable();
         while let Some((length, byte)) = inside.next() {
-            match *byte {
-                b'\\' => backslashes += 1,
-                byte if byte == quote
-                    && (backslashes == escapes || (escapes == 0 && backslashes % 2 == 0)) =>
-                {
-                    let is_doubled = inside.peek().is_some_and(|(_, next)| **next == quote);
-                    if !is_doubled || quote != b'\'' {
-                        return Some(
-                            start
-                                ..start + length
-                                    - backslashes.min(length) * usize::from(escapes > 0),
-                        );
-                    }
-                    inside.next();
-                    backslashes = 0;
-                }
-                _ => backslashes = 0,
+            if *byte == b'\\' {
+                backslashes += 1;
+                continue;
             }
+            let closes = match escapes {
+                0 => backslashes % 2 == 0,
+                _ => backslashes == escapes,
+            };
+            if *byte == quote && closes {
+                let is_doubled = inside.next_if(|(_, next)| **next == quote).is_some();
+                if quote != b'\'' || !is_doubled {
+                    return Some(start..start + length - escapes);
+                }
+            }
+            backslashes = 0;
         }
         self.line(start)
     }

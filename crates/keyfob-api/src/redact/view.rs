@@ -14,17 +14,20 @@ pub(super) struct View {
 /// stand behind a character that another kind would take for the beginning of an escape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escapes {
+    /// Of the next three kinds.
     All,
     Percent,
     Backslash,
     Entity,
+    /// Quoted-printable. It is never undone with the others: in `token=ab` it would take the value for an escape.
+    Equals,
 }
 
 impl Escapes {
-    const EACH: [Self; 4] = [Self::All, Self::Percent, Self::Backslash, Self::Entity];
+    const EACH: [Self; 5] = [Self::All, Self::Percent, Self::Backslash, Self::Entity, Self::Equals];
 
     fn has(self, kind: Self) -> bool {
-        self == Self::All || self == kind
+        self == kind || (self == Self::All && kind != Self::Equals)
     }
 }
 
@@ -79,6 +82,7 @@ impl View {
                 Some(b'%') if escapes.has(Escapes::Percent) => percent(rest),
                 Some(b'\\') if escapes.has(Escapes::Backslash) => backslash(rest),
                 Some(b'&') if escapes.has(Escapes::Entity) => entity(rest),
+                Some(b'=') if escapes.has(Escapes::Equals) => percent(rest),
                 _ => None,
             };
             let (bytes, length) =
@@ -159,7 +163,7 @@ pub(super) fn compact(byte: u8) -> Option<u8> {
 /// What an escape sequence at the beginning of a text stands for, and how long it is.
 type Decoded = Option<(Vec<u8>, usize)>;
 
-/// `%68`
+/// `%68`, and `=68`
 fn percent(text: &[u8]) -> Decoded {
     Some((vec![hex_byte(text.get(1..3)?)?], 3))
 }
@@ -203,7 +207,7 @@ fn utf16(text: &[u8]) -> Decoded {
     Some((c.to_string().into_bytes(), 12))
 }
 
-/// `&#104;`, `&#x68;`, `&amp;`
+/// `&#104;`, `&#x68;`, `&amp;`; browsers read `&#104` too.
 fn entity(text: &[u8]) -> Decoded {
     const LONGEST: usize = 12;
     const NAMED: [(&[u8], u8); 24] = [
@@ -233,9 +237,10 @@ fn entity(text: &[u8]) -> Decoded {
         (b"rpar", b')'),
     ];
     let window = text.get(1..text.len().min(LONGEST))?;
-    let end = window.iter().position(|byte| *byte == b';')?;
-    let name = window.get(..end)?;
-    let length = end + 2;
+    let end = window.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'#');
+    let name = window.get(..end.unwrap_or(window.len()))?;
+    let is_closed = window.get(name.len()) == Some(&b';');
+    let length = 1 + name.len() + usize::from(is_closed);
     if let Some(digits) = name.strip_prefix(b"#") {
         let code = match digits.strip_prefix(b"x").or_else(|| digits.strip_prefix(b"X")) {
             Some(digits) => number(digits, 16)?,
@@ -243,6 +248,8 @@ fn entity(text: &[u8]) -> Decoded {
         };
         return Some((utf8(code)?, length));
     }
+    // Without a semicolon it is a parameter of a query: `&lt=1`.
+    is_closed.then_some(())?;
     let (_, byte) = NAMED.iter().find(|(known, _)| *known == name)?;
     Some((vec![*byte], length))
 }
