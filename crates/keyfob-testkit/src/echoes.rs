@@ -91,7 +91,8 @@ fn each_char(text: &str, encode: impl Fn(char) -> String) -> String {
 }
 
 fn each_unit(text: &str) -> String {
-    text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
+    let escaped = text.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
+    escaped.collect::<Vec<_>>().concat()
 }
 
 fn joined(text: &str, separator: &str, encode: impl Fn(u8) -> String) -> String {

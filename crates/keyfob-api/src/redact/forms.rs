@@ -142,12 +142,11 @@ fn add_forms(forms: &mut BTreeSet<(Vec<u8>, bool)>, secret: &[u8], depth: Depth)
         add(&hex(&plain), true);
     }
     if depth == Depth::Nested {
-        for inner in both_alphabets(secret) {
-            cores(&inner).iter().for_each(|core| add(core, true));
-            add(&hex(&inner), true);
-        }
-        for inner in [hex(secret), hex(secret).to_ascii_uppercase()] {
-            cores(&inner).iter().for_each(|core| add(core, true));
+        let hex_digits = [hex(secret), hex(secret).to_ascii_uppercase()];
+        for inner in both_alphabets(secret).into_iter().chain(hex_digits) {
+            for core in cores(&inner) {
+                add(&core, true);
+            }
             add(&hex(&inner), true);
         }
         // With its spaces: it is looked for among numbers, and nowhere else.

@@ -26,7 +26,9 @@ impl Texts {
             documents(stdout).into_iter().map(Document::read).collect::<Result<Vec<_>, _>>();
         match documents {
             Ok(documents) if documents.iter().all(is_structured) => {
-                documents.iter().for_each(|document| texts.gather(&document.root));
+                for document in &documents {
+                    texts.gather(&document.root);
+                }
             }
             _ => texts.guess(&String::from_utf8_lossy(stdout)),
         }
@@ -68,7 +70,9 @@ impl Texts {
         let words = stdout
             .split(|c: char| c.is_whitespace() || "\"'{}[],".contains(c))
             .filter(|word| word.len() >= 2 * SHORTEST);
-        words.for_each(|word| self.add(word, false));
+        for word in words {
+            self.add(word, false);
+        }
         for line in stdout.lines() {
             let (name, value) = line.split_once(':').unwrap_or_default();
             let name = name.trim().trim_start_matches("- ").trim_matches(['"', '\'']);

@@ -105,8 +105,7 @@ impl View {
         let mut view = Self::empty();
         let mut at = 0;
         while let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let origin = at..at + 1;
-            let origin = self.origin(&origin).unwrap_or_default();
+            let origin = self.origin(&(at..at + 1)).unwrap_or_default();
             let prefixed =
                 matches!(rest, [b'0' | b'\\', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit());
             match rest.first().copied() {
@@ -114,10 +113,7 @@ impl View {
                 Some(digit) if digit.is_ascii_hexdigit() => {
                     view.push(&[digit.to_ascii_lowercase()], &origin);
                 }
-                Some(
-                    b' ' | b'\t' | b'\r' | b'\n' | b':' | b'-' | b',' | b';' | b'.' | b'_' | b'|',
-                ) => {}
-                Some(b'[' | b']' | b'"' | b'\'') => {}
+                Some(byte) if b" \t\r\n:-,;._|[]\"'".contains(&byte) => {}
                 _ => view.push(b"!", &origin),
             }
             at += 1;
@@ -180,7 +176,7 @@ fn backslash(text: &[u8]) -> Decoded {
         }
         b'u' => utf16(text),
         b'U' => Some((utf8(number(text.get(2..10)?, 16)?)?, 10)),
-        b'0'..=b'3' if text.get(2..4).is_some_and(|two| two.iter().all(is_octal)) => {
+        b'0'..=b'3' if text.get(2..4).is_some_and(|two| two.iter().copied().all(is_octal)) => {
             Some((vec![u8::try_from(number(text.get(1..4)?, 8)?).ok()?], 4))
         }
         b'n' => one(b'\n'),
@@ -254,8 +250,8 @@ fn entity(text: &[u8]) -> Decoded {
     Some((vec![*byte], length))
 }
 
-fn is_octal(byte: &u8) -> bool {
-    (b'0'..=b'7').contains(byte)
+fn is_octal(byte: u8) -> bool {
+    (b'0'..=b'7').contains(&byte)
 }
 
 fn hex_byte(digits: &[u8]) -> Option<u8> {

@@ -38,7 +38,9 @@ impl Repository {
             return Err(answer.failure(&self.secrets).await);
         }
         let body = answer.body(LARGEST_TOKEN).await?;
-        issued(body.expose()).iter().for_each(|secret| self.secrets.learn(secret));
+        for secret in issued(body.expose()) {
+            self.secrets.learn(&secret);
+        }
         let what = || answer.what().to_owned();
         let token: TokenAnswer = keyfob_http::json(body.expose())
             .map_err(|error| PullError::BadAnswer { what: what(), reason: error.to_string() })?;
