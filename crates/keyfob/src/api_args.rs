@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::Args;
-use keyfob_api::SecretSet;
+use keyfob_api::{Claims, SecretSet};
 use keyfob_client::{Authenticators, Clients, Kubeconfig, KubeconfigError, Overrides};
 use keyfob_exec::SystemEnvironment;
 use kube::{Client, Config};
@@ -27,15 +27,36 @@ pub(crate) struct ApiArgs {
     pub(crate) context: Option<String>,
 }
 
-/// A client, the address of the server it asks, what its user is called, the file of the token it shows, if it has one, and
-/// what it has shown.
+/// A client, the address of the server it asks, its user, the file of the token it shows, if it has one, and what it has
+/// shown.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) client: Client,
     pub(crate) server: String,
-    pub(crate) user: String,
+    pub(crate) user: ClaimedUser,
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) secrets: SecretSet,
+}
+
+/// Who a user is by its own certificate or token, or else what the kubeconfig calls it. Only the server knows for sure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClaimedUser {
+    pub(crate) name: String,
+    pub(crate) groups: Vec<String>,
+}
+
+impl ClaimedUser {
+    fn of(chosen: &Chosen) -> Self {
+        let user = &chosen.config.user;
+        if let Ok(Some(certificate)) = user.identity()
+            && let Some(name) = certificate.common_name()
+        {
+            return Self { name: name.to_owned(), groups: certificate.organizations().to_vec() };
+        }
+        let subject = user.token.as_ref().and_then(Claims::of).and_then(|claims| claims.subject);
+        let name = subject.unwrap_or_else(|| chosen.selection.user_name.clone());
+        Self { name, groups: Vec::new() }
+    }
 }
 
 impl ApiArgs {
@@ -76,7 +97,7 @@ impl Api {
         let cluster = Cluster::new(chosen, Authenticators::system());
         let (client, server) = cluster.connect()?;
         let token_file = cluster.chosen.config.user.token_file.clone();
-        let user = cluster.chosen.selection.user_name.clone();
+        let user = ClaimedUser::of(&cluster.chosen);
         let secrets = cluster.secrets().clone();
         Ok(Self { client, server, user, token_file, secrets })
     }
@@ -90,7 +111,8 @@ impl Api {
         let token_file = config.auth_info.token_file.clone().map(PathBuf::from);
         let clients = Clients::system();
         let client = clients.connect_kube(config).map_err(KubeFailure::from)?;
-        let (user, secrets) = ("of this pod".to_owned(), clients.secrets().clone());
+        let user = ClaimedUser { name: "of this pod".to_owned(), ..ClaimedUser::default() };
+        let secrets = clients.secrets().clone();
         Ok(Self { client, server, user, token_file, secrets })
     }
 }

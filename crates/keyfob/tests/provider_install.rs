@@ -182,6 +182,22 @@ fn what_is_not_ours_is_left_alone_unless_forced() {
 }
 
 #[test]
+fn a_file_in_the_place_of_the_copy_that_is_not_ours_is_left_alone() {
+    let machine = Machine::new();
+    let place = machine.path("plugins/keyfob");
+    fs::create_dir(machine.path("plugins")).unwrap();
+    fs::write(&place, "theirs").unwrap();
+
+    let refused = machine.install_docker_config(&["--copy"]);
+
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains(place.to_str().unwrap()), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(&place).unwrap(), "theirs");
+    assert_eq!(machine.install_docker_config(&["--copy", "--force"]).code, 0);
+    assert_eq!(machine.install_docker_config(&["--copy"]).code, 0, "now it is ours");
+}
+
+#[test]
 fn a_link_to_another_program_is_not_ours_and_one_to_an_older_keyfob_is() {
     let machine = Machine::new();
     let place = machine.path("plugins").join(PROGRAM);

@@ -22,7 +22,7 @@ use keyfob_host::{
     Fetching, IdentityError, KubernetesApi, ServiceAccount, ServiceAccounts, Token, TokenRequest,
 };
 
-use crate::{explain::command::quoted, match_images::shown};
+use crate::{api_args::ClaimedUser, explain::command::quoted, match_images::shown};
 
 /// How long the whole check may take if nobody says so.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct NodeChecked {
     pub(super) accounts: KubernetesApi,
     pub(super) cluster: Cluster,
-    /// What the user is called in the kubeconfig, if the API server does not say who it is.
-    pub(super) user: String,
+    /// Who the user claims to be, if the API server does not say who it is.
+    pub(super) user: ClaimedUser,
     pub(super) rules: Rules,
     pub(super) timeout: Option<Duration>,
     pub(super) findings: Arc<Findings>,
@@ -66,11 +66,11 @@ pub(crate) struct Finding {
 }
 
 /// Who requested a token.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Requester {
     pub(crate) user: String,
     pub(crate) groups: Vec<String>,
-    /// Why the API server does not say who it is; the user is the kubeconfig's then.
+    /// Why the API server does not say who it is; the user then is who the kubeconfig's credential claims to be.
     pub(crate) unconfirmed: Option<String>,
 }
 
@@ -178,7 +178,11 @@ impl NodeChecked {
     async fn check(&self, request: &TokenRequest) -> Finding {
         let patience = self.timeout.unwrap_or(PATIENCE);
         let mut finding = Finding {
-            requester: Requester { user: self.user.clone(), ..Requester::default() },
+            requester: Requester {
+                user: self.user.name.clone(),
+                groups: self.user.groups.clone(),
+                unconfirmed: None,
+            },
             account: format!("{}/{}", request.namespace, request.service_account),
             audience: request.audiences.join(", "),
             node: self.rules.node.clone(),

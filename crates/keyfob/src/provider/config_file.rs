@@ -46,7 +46,7 @@ pub(super) enum Plan {
     /// There is none yet.
     Create { path: PathBuf, text: String },
     /// It gets these providers, and keeps its others.
-    Merge { old: OldFile, merged: Merged },
+    Merge { old: OldFile, merged: Box<Merged> },
 }
 
 /// A file that is there.
@@ -55,7 +55,7 @@ pub(super) struct OldFile {
     /// Where it really is, if a link leads to it.
     path: PathBuf,
     text: Vec<u8>,
-    metadata: Metadata,
+    metadata: Box<Metadata>,
 }
 
 /// Why nothing is written.
@@ -128,7 +128,7 @@ impl Plan {
         let merged = merge::merge(&old.text, &config, ours);
         let merged = merged.ok_or_else(|| ConfigFileError::Unmergeable(path.clone()))?;
         check(&path, &merged, wanted)?;
-        Ok(Self::Merge { old, merged })
+        Ok(Self::Merge { old, merged: Box::new(merged) })
     }
 
     /// What was done, or would be, in sentences.
@@ -244,7 +244,7 @@ impl OldFile {
             return Err(unreadable(error));
         }
         let text = fs::read(&path).map_err(unreadable)?;
-        Ok(Some(Self { path, text, metadata }))
+        Ok(Some(Self { path, text, metadata: Box::new(metadata) }))
     }
 
     /// Keeps the old file under a name that no file has, and that no kubelet reads in a directory of configurations.

@@ -24,6 +24,7 @@ use crate::{Outcome, Verdict, explain::command::quoted};
                   A file that is there is never overwritten: see --merge.\n\
                   Exit codes: 0 installed, or with --dry-run would be; 1 something is in the way; 2 the flags do not fit \
                   together; 4 the configuration could not be written.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct InstallArgs {
     /// The plugin directory; it is made if it is not there.
     #[arg(value_name = "DIR")]

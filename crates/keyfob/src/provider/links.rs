@@ -97,7 +97,21 @@ impl Installing<'_> {
         for program in programs {
             self.check(&self.directory.join(program), &keyfob)?;
         }
+        if self.way == Way::Copy && !self.has_a_copy(&keyfob) {
+            self.check(&self.directory.join(KEYFOB), &keyfob)?;
+        }
         Ok(keyfob)
+    }
+
+    /// Whether the file in the place of the copy is ours: the program that runs now, or what links of ours lead to.
+    fn has_a_copy(&self, keyfob: &Path) -> bool {
+        let place = self.directory.join(KEYFOB);
+        let is_this = place.canonicalize().is_ok_and(|place| place == keyfob);
+        let leads_there = |program: &str| {
+            let target = fs::read_link(self.directory.join(program));
+            target.is_ok_and(|target| target == Path::new(KEYFOB) || target == place)
+        };
+        is_this || keyfob_providers::ALL.iter().any(|known| leads_there(known.program))
     }
 
     fn target<'a>(&self, keyfob: &'a Path) -> &'a Path {

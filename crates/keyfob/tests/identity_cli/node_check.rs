@@ -5,14 +5,15 @@ use std::{
     process::{Child, Stdio},
 };
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use keyfob_testkit::Response;
 use serde_json::{Value, json};
 
 use crate::{
     POD,
     account_plugin::asked,
-    api_server::refusal,
-    cluster::{Cluster, WHOAMI, answer},
+    api_server::{self, refusal},
+    cluster::{Cluster, WHOAMI, answer, pod_token},
     node,
     node::{Node, Said, keyfob, program},
     run,
@@ -246,5 +247,26 @@ fn a_server_that_does_not_say_who_asks_leaves_the_kubeconfigs_name() {
     let said = run(&node, "get", &[&POD, &["--kubeconfig", &kubeconfig]]);
 
     let words = "requested as user ada of the kubeconfig (the API server does not say who that is: no), not as a node";
+    assert!(said.stderr.contains(words), "{}", said.stderr);
+}
+
+#[test]
+fn a_token_that_claims_to_be_somebody_is_named_by_its_claim() {
+    let cluster = Cluster::answering(|request| match request.path() {
+        WHOAMI => refusal(403, "no"),
+        _ => answer(request),
+    });
+    let node = node();
+    // A credential is shown to https servers only.
+    let server = cluster.url().replace("http:", "https:");
+    let mut config: Value = serde_json::from_str(&api_server::kubeconfig(&server)).unwrap();
+    config["clusters"][0]["cluster"]["certificate-authority-data"] =
+        json!(BASE64_STANDARD.encode(cluster.ca_pem()));
+    config["users"][0]["user"]["token"] = json!(pod_token());
+    let kubeconfig = node.file("claims.json", &config.to_string());
+
+    let said = run(&node, "get", &[&POD, &["--kubeconfig", &kubeconfig]]);
+
+    let words = "requested as user system:serviceaccount:shop:cart of the kubeconfig (";
     assert!(said.stderr.contains(words), "{}", said.stderr);
 }
