@@ -36,7 +36,7 @@ pub(super) fn puller(puller: &Puller) -> report::Puller {
 pub(super) fn requests(puller: &Puller) -> Vec<report::TokenRequest> {
     let from_a_file = |finding| report::TokenRequest {
         audience: String::new(),
-        requested_by: None,
+        user: None,
         groups: Vec::new(),
         node: None,
         node_may: None,
@@ -50,7 +50,7 @@ pub(super) fn requests(puller: &Puller) -> Vec<report::TokenRequest> {
 fn request(finding: &Finding) -> report::TokenRequest {
     report::TokenRequest {
         audience: finding.audience.clone(),
-        requested_by: Some(finding.requester.to_string()),
+        user: Some(finding.requester.to_string()),
         groups: finding.requester.groups.clone(),
         node: finding.node.clone(),
         node_may: match finding.standing {

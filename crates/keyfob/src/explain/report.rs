@@ -22,7 +22,8 @@ pub(super) struct Report {
     /// Whoever pulls; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<Puller>,
-    /// Who requested the tokens of the service account, and whether the pod's node may; absent if none was requested.
+    /// The tokens of the service account that are needed, as whom they are requested, and whether the pod's node may request
+    /// them; absent if none is needed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) token_requests: Vec<TokenRequest>,
     /// The credentials, in the order in which they are tried.
@@ -52,8 +53,8 @@ pub(super) struct Puller {
 #[serde(rename_all = "camelCase")]
 pub(super) struct TokenRequest {
     pub(super) audience: String,
-    /// The user who requests it; `null` if it is taken from a file.
-    pub(super) requested_by: Option<String>,
+    /// The user of the kubeconfig, as the API server knows it; `null` if the token is taken from a file.
+    pub(super) user: Option<String>,
     /// The user's groups.
     pub(super) groups: Vec<String>,
     /// The node that a kubelet would request it as; `null` if that is not known.

@@ -29,13 +29,13 @@ pub(super) fn print(report: &Report) -> String {
 
 impl Page {
     fn token_request(&mut self, request: &TokenRequest) {
-        if let Some(user) = &request.requested_by {
+        if let Some(user) = &request.user {
             let groups: Vec<_> = request.groups.iter().map(|group| shown(group)).collect();
             let groups = match groups.as_slice() {
                 [] => String::new(),
                 groups => format!(", of {}", groups.join(", ")),
             };
-            self.fact("requested by", &format!("{user}{groups}"));
+            self.fact("acting as", &format!("{user}{groups}"));
         }
         if !request.is_node {
             self.fact("node", &request.finding);

@@ -125,13 +125,13 @@ fn explain_names_the_refused_node_first_and_then_the_role_that_is_missing() {
     let first = "no credentials: node n1 may not request tokens for audience registry.example, of service account shop/cart; the \
                  pull would be anonymous\n";
     assert!(text.stdout.starts_with(first), "{}", text.stdout);
-    for line in ["\n  requested by admin, of system:masters", "\n    kind: Role\n"] {
+    for line in ["\n  acting as    admin, of system:masters", "\n    kind: Role\n"] {
         assert!(text.stdout.contains(line), "{line}\n{}", text.stdout);
     }
 
     let json = world.run("explain", "admin", "--pod cart-1 -o json").json();
     let request = &json["tokenRequests"][0];
-    assert_eq!(request["requestedBy"], "admin");
+    assert_eq!(request["user"], "admin");
     assert_eq!((&request["node"], &request["nodeMay"]), (&json!("n1"), &json!(false)));
     let yaml = json.pointer("/providers/0/identity/grant/yaml").and_then(Value::as_str);
     assert_eq!(yaml, Some(grant().as_str()));
@@ -228,7 +228,7 @@ fn what_could_not_be_checked_is_said_with_its_reason() {
 
     let explained = run(&node, "explain", &[&POD, &flags]);
     for line in [
-        "\n  requested by ada@example.com, of developers\n",
+        "\n  acting as    ada@example.com, of developers\n",
         "\n  node         whether node n1 may request tokens for audience registry.example was not checked: ",
     ] {
         assert!(explained.stdout.contains(line), "{line}\n{}", explained.stdout);
