@@ -76,8 +76,8 @@ impl Clients {
         adjust: impl FnOnce(&mut Config),
     ) -> Result<Client, ClientError> {
         let authenticator = self.authenticator(config)?;
-        let identity = config.user.identity()?.map(Arc::new);
         let mut kube = convert::kube_config(config, &*self.environment)?;
+        let identity = config.user.identity()?.map(Arc::new);
         adjust(&mut kube);
         let token_file = config.user.token_file.as_deref();
         let token_file =
