@@ -171,7 +171,7 @@ impl Clients {
         self.transports.get_or_open(key, || {
             let mut tls = config.rustls_client_config().map_err(ClientError::kube)?;
             if !config.accept_invalid_certs {
-                trust(&mut tls, config.root_cert.as_deref());
+                trust(&mut tls, config);
             }
             let dialer = Dialer::new(config, tls)?;
             Ok(match authenticator {
@@ -183,10 +183,17 @@ impl Clients {
 }
 
 /// Trusts the servers whose own certificate a kubeconfig names as their authority, too.
-fn trust(tls: &mut rustls::ClientConfig, authorities: Option<&[Vec<u8>]>) {
-    let authorities = authorities.unwrap_or_default().iter().cloned().map(Into::into).collect();
-    // Without an authority that can be read, `kube`'s own choice stands.
-    if let Ok(verifier) = keyfob_tls::verifier_of(authorities, Arc::clone(tls.crypto_provider())) {
+fn trust(tls: &mut rustls::ClientConfig, config: &Config) {
+    let provider = Arc::clone(tls.crypto_provider());
+    let verifier = if let Some(file) = &config.root_cert_file {
+        let pem = std::fs::read(file).unwrap_or_default();
+        keyfob_tls::verifier_of_file(file.clone(), pem, provider)
+    } else {
+        let authorities = config.root_cert.iter().flatten().cloned();
+        keyfob_tls::verifier_of(authorities.map(Into::into).collect(), provider)
+    };
+    // Without an authority that can be read, the choice of `kube` stands.
+    if let Ok(verifier) = verifier {
         tls.dangerous().set_certificate_verifier(verifier);
     }
 }

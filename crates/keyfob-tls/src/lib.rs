@@ -3,6 +3,8 @@
 //! A server may use a certificate that signed itself. Whoever names that very certificate means that server, and so curl,
 //! skopeo and Go trust it; webpki does not, because it is not an authority's, or because it is one.
 
+mod file;
+
 use std::sync::Arc;
 
 use keyfob_api::{Certificate, Timestamp};
@@ -17,6 +19,8 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
     server::ParsedCertificate,
 };
+
+pub use file::verifier_of_file;
 
 /// Trusts servers whose certificate one of these signed, or is.
 ///

@@ -1,9 +1,10 @@
 //! Which servers a client trusts that was given certificates.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
-use keyfob_tls::verifier_of;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use keyfob_tls::{verifier_of, verifier_of_file};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::{
     CertificateError, Error,
@@ -77,4 +78,28 @@ fn another_certificate_of_the_same_name_is_not() {
     let other = certificate(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
 
     assert!(verified(&other, &given, "server.test").is_err());
+}
+
+#[test]
+fn a_file_of_certificates_may_be_replaced() {
+    let [first, second] = [(); 2].map(|()| certificate(|_| {}));
+    let pem = |certificate: &CertificateDer<'_>| {
+        let text = BASE64_STANDARD.encode(certificate);
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.crt");
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = verifier_of_file(file.clone(), pem(&first).into(), provider).unwrap();
+    let is_trusted = |server: &CertificateDer<'static>| {
+        let name = ServerName::try_from("server.test").unwrap();
+        let now = UnixTime::since_unix_epoch(NOW);
+        verifier.verify_server_cert(server, &[], &name, &[], now).is_ok()
+    };
+
+    assert!(is_trusted(&first), "there is no file, and what it had counts");
+    fs::write(&file, pem(&second)).unwrap();
+    assert_eq!((is_trusted(&first), is_trusted(&second)), (false, true));
+    fs::write(&file, "no certificate").unwrap();
+    assert!(is_trusted(&second));
 }

@@ -424,3 +424,31 @@ fn wrong_usage_exits_with_2() {
         assert_eq!(validate(args, folder.path()).0, 2, "{args:?}");
     }
 }
+
+#[test]
+fn of_many_repeated_keys_a_hundred_are_told_and_the_others_counted() {
+    let folder = with(&format!("{GOOD}{}", "kind: CredentialProviderConfig\n".repeat(5_000)));
+
+    let (code, text, _) = validate(&["c.yaml"], folder.path());
+    let (_, json, _) = validate(&["c.yaml", "-o", "json"], folder.path());
+
+    assert_eq!(code, 1);
+    assert_eq!(text.matches("already set in map\n").count(), 101 - 1, "{text}");
+    assert!(text.ends_with("and 1 more errors\nnot valid: 101 errors\n"), "{text}");
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["errors"].as_array().unwrap().len(), 100);
+    assert_eq!(
+        (&report["moreErrors"], report["aggregate"].as_str().unwrap().lines().count()),
+        (&json!(1), 102)
+    );
+}
+
+#[test]
+fn of_many_errors_a_hundred_are_told_and_the_others_counted() {
+    let folder = with(&GOOD.replace("[r.io]", &format!("[{}]", "'r.io:x',".repeat(300))));
+
+    let (code, text, _) = validate(&["c.yaml"], folder.path());
+
+    assert_eq!((code, text.matches(": error: ").count()), (1, 100), "{text}");
+    assert!(text.contains("and 200 more errors\nnot valid: 300 errors"), "{text}");
+}

@@ -209,3 +209,19 @@ fn what_is_logged_holds_no_secret() {
         assert_eq!(machine.pull(&image, &[&flags[..], &["--log-format", "json"]].concat()).code, 0);
     }
 }
+
+#[test]
+fn a_line_of_the_log_is_ours_and_has_one_message() {
+    let (machine, served, image) = private();
+    let docker =
+        machine.login("docker.json", &served.registry.address().to_string(), "ada", PASSWORD);
+
+    let said = machine.pull(&image, &["--docker-config", &docker, "-vv", "--log-format", "json"]);
+
+    let lines: Vec<_> = said.stderr.lines().filter(|line| line.starts_with('{')).collect();
+    assert!(lines.iter().any(|line| line.contains("the image's state changed")), "{}", said.stderr);
+    for line in lines {
+        assert_eq!(line.matches("\"message\":").count(), 1, "{line}");
+        assert!(line.contains("\"target\":\"keyfob"), "{line}");
+    }
+}
