@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
 use keyfob_exec::{printable, printable_json};
-use tracing::{Level, Metadata, level_filters::LevelFilter, subscriber::set_global_default};
+use tracing::{Level, Metadata, subscriber::set_global_default};
 use tracing_subscriber::fmt::writer::MakeWriterExt as _;
 
 /// Flags of every command that runs plugins.
