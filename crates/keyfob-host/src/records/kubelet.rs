@@ -28,7 +28,7 @@ const SOCKET: &str = "kubelet.sock";
 /// How the names of programs begin that are a kubelet, or have one in them.
 const PROGRAMS: [&str; 6] = ["kubelet", "kubelite", "hyperkube", "k3s", "rke2", "k0s"];
 
-/// Root directories of kubelets that are not told any: upstream's, that of k0s and that of MicroK8s.
+/// Root directories of kubelets that are not told any: upstream's, that of k0s and that of `MicroK8s`.
 const DEFAULTS: [&str; 3] =
     ["/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/common/var/lib/kubelet"];
 
@@ -125,7 +125,11 @@ fn process(processes: &Path, root: &Path) -> Option<RunningKubelet> {
                 |_| entry.path().join("cwd").join(&path),
                 |below| entry.path().join("root").join(below),
             );
-            identity(&seen).or_else(|| identity(&path)) == Some(root)
+            let found = match fs::metadata(&seen) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => identity(&path),
+                found => found.ok().map(|found| (found.dev(), found.ino())),
+            };
+            found == Some(root)
         };
         let its_roots = root_directories(&entry.path());
         its_roots.into_iter().any(is_its_root).then_some(RunningKubelet::Process { pid, name })
