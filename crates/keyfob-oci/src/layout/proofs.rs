@@ -391,12 +391,12 @@ fn is_settled(of: &Metadata) -> bool {
 }
 
 /// Whether something happened longer ago than this.
-fn is_older(seconds: i64, nanos: i64, than: Duration) -> bool {
+fn is_older(seconds: i64, nanos: i64, limit: Duration) -> bool {
     let since = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
-    let then =
-        since.and_then(|(seconds, nanos)| UNIX_EPOCH.checked_add(Duration::new(seconds, nanos)));
-    let age = then.and_then(|then| SystemClock.now().duration_since(then).ok());
-    age.is_some_and(|age| age > than)
+    let since = since.map(|(seconds, nanos)| Duration::new(seconds, nanos));
+    let happened = since.and_then(|since| UNIX_EPOCH.checked_add(since));
+    let age = happened.and_then(|happened| SystemClock.now().duration_since(happened).ok());
+    age.is_some_and(|age| age > limit)
 }
 
 fn add(list: &mut Vec<String>, entry: String, most: usize) {
