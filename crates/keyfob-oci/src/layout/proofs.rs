@@ -210,7 +210,7 @@ impl Layout {
     pub(crate) async fn written(&self, digest: &Digest) -> Result<Option<Written>, LayoutError> {
         let (layout, digest) = (self.clone(), digest.clone());
         let look = move || {
-            let found = File::open(layout.blob_path(&digest)).and_then(|file| file.metadata());
+            let found = layout.open_blob(&digest).and_then(|file| file.metadata());
             found.ok().map(|found| Written { digest, stamp: stamp(&found) })
         };
         self.off_thread(look).await
@@ -221,7 +221,7 @@ impl Layout {
         let layout = self.clone();
         let settle = move || {
             for Written { digest, stamp: before } in written {
-                let found = File::open(layout.blob_path(&digest)).and_then(|file| file.metadata());
+                let found = layout.open_blob(&digest).and_then(|file| file.metadata());
                 if found.is_ok_and(|found| stamp(&found) == before && is_settled(&found)) {
                     let verified = Some(before);
                     layout.write_down(&digest, &Known { verified, ..layout.known(&digest) });
