@@ -350,7 +350,7 @@ fn unfinished_bodies_take_up_bounded_memory_and_lock_nobody_out() {
     for _ in 0..80 {
         let mut stream = proxy.connect();
         // The proxy may close it while it makes way for another.
-        stream.write_all(&[head.as_bytes(), &[b'x'; 7 << 20]].concat()).ok();
+        stream.write_all(&[head.as_bytes(), &vec![b'x'; 7 << 20]].concat()).ok();
         unfinished.push(stream);
     }
 
