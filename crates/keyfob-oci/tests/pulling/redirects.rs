@@ -95,8 +95,8 @@ async fn a_way_within_the_registry_is_gone_with_the_secret() {
 async fn the_way_to_plain_http_elsewhere_is_not_gone() {
     for (location, expected) in [
         (
-            "http://storage.example/x?signature=hunter3",
-            "http://storage.example/x: plain http is spoken only with",
+            "http://storage.example/layer?signature=hunter3",
+            "http://storage.example/layer: plain http is spoken only with",
         ),
         (
             "https://ada:hunter3@storage.example/",
