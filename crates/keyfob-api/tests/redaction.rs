@@ -121,6 +121,7 @@ fn sentences_about_secrets_stay_readable() {
         "failed to get token: Post \"https://sts.example/\": dial tcp: connection refused",
         "getting credentials: exec: executable aws not found",
         "auth: token expired",
+        "invalid peer certificate: BadSignature: is the authority the one to trust?",
         "Bearer realm=\"https://r.io/token\",service=\"r.io\"",
         "Basic authentication is required",
         "bearer token missing",

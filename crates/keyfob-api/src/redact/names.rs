@@ -97,7 +97,7 @@ enum Kind {
     Scheme,
     /// No sentence puts a colon behind it: `password`, `client_secret`.
     Strong,
-    /// `token`, `auth`: sentences do.
+    /// `token`, `auth`, `signature`: sentences do.
     Weak,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Name<'a> {
             // The end of a signature in the addresses of Azure's storage.
             "se" if matches!(before, Some(b'?' | b'&')) => Kind::Weak,
             _ if !speaks_of_a_secret(name) => return None,
-            lower if lower.contains("token") || lower.contains("auth") => Kind::Weak,
+            lower if ["token", "auth", "sig"].iter().any(|word| lower.contains(word)) => Kind::Weak,
             _ => Kind::Strong,
         };
         Some(Self { text, at: start..at.end, kind, is_flag })
