@@ -11,7 +11,7 @@ use crate::api::pod;
 
 /// Each case with what must decide it.
 pub(crate) fn constructed() -> Vec<(&'static str, Case)> {
-    let build = |(number, (decider, change)): (usize, &(&'static str, fn(&mut Case)))| {
+    let build = |(number, (decider, change)): (usize, &Row)| {
         let mut case = Case::of_own_pod("space-0", &format!("constructed-{number}"), CONSTRUCTED);
         change(&mut case);
         (*decider, case)
@@ -19,8 +19,11 @@ pub(crate) fn constructed() -> Vec<(&'static str, Case)> {
     TABLE.iter().enumerate().map(build).collect()
 }
 
-/// What decides, and what must change for it. A case to which nothing is done asks for an audience that nothing allows.
-const TABLE: &[(&str, fn(&mut Case))] = &[
+/// What decides, and what must be done to a case for it.
+type Row = (&'static str, fn(&mut Case));
+
+/// A case to which nothing is done asks for an audience that nothing allows.
+const TABLE: &[Row] = &[
     ("authorizer", |case| case.granted(["Role", "RoleBinding"])),
     ("authorizer", |case| case.granted(["ClusterRole", "RoleBinding"])),
     ("authorizer", |case| case.granted(["ClusterRole", "ClusterRoleBinding"])),
