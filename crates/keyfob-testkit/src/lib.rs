@@ -12,10 +12,10 @@ mod authority;
 mod clock;
 mod echoes;
 mod environment;
-#[cfg(feature = "hostile-clients")]
-mod hostile_clients;
 #[cfg(feature = "internet")]
 mod hostile;
+#[cfg(feature = "hostile-clients")]
+mod hostile_clients;
 #[cfg(feature = "internet")]
 mod internet;
 mod leaks;
@@ -29,10 +29,10 @@ mod tls_server;
 pub use clock::ManualClock;
 pub use echoes::echoes;
 pub use environment::MapEnvironment;
-#[cfg(feature = "hostile-clients")]
-pub use hostile_clients::{HostileClient, Stream, closed, raise_file_limit, request_again};
 #[cfg(feature = "internet")]
 pub use hostile::EchoAt;
+#[cfg(feature = "hostile-clients")]
+pub use hostile_clients::{HostileClient, Stream, closed, raise_file_limit, request_again};
 #[cfg(feature = "internet")]
 pub use internet::{Internet, Request, Response};
 pub use leaks::LeakCheck;

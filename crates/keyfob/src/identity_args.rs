@@ -218,8 +218,8 @@ impl IdentityArgs {
     fn accounts(&self, api: Api, timeout: Option<Duration>) -> NodeChecked {
         let allowed_kubelet_audiences = self.allowed_kubelet_audiences.clone();
         let policy = Policy { allowed_kubelet_audiences, ..Policy::default() };
-        let mut accounts = KubernetesApi::new(api.client.clone(), api.server)
-            .redacting(api.secrets.clone());
+        let mut accounts =
+            KubernetesApi::new(api.client.clone(), api.server).redacting(api.secrets.clone());
         if let Some(timeout) = timeout {
             accounts = accounts.timeout(timeout);
         }
