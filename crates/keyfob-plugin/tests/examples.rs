@@ -233,7 +233,7 @@ fn nothing_that_fails_gives_a_secret_away() {
         ..about("r.io/a")
     };
     let rows = [
-        ("panics", "misbehaving: a fault in this plugin, at "),
+        ("panics", "misbehaving: a fault in this program, at "),
         ("leaks", "misbehaving: broker said: [redacted]\\nand [redacted]\n"),
         ("waits", "misbehaving: gave up after 0.3 s, the last 0.3 s of them asking the broker\n"),
         ("blocks", "misbehaving: gave up after 0.3 s\n"),
@@ -259,7 +259,7 @@ fn an_answer_that_nobody_reads_is_a_failure() {
 
     let output = child.wait_with_output().unwrap();
     assert!(text(&output.stderr).contains("the answer could not be written"));
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(4));
 }
 
 #[test]

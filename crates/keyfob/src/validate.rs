@@ -74,6 +74,7 @@ fn unread(path: &Path, error: &ReadError) -> Report {
     answer.unwrap_or_else(|| {
         let mut report = Report::unread();
         report.refuse(&error.to_string(), error.errors().iter().map(Trouble::from));
+        report.omit(error.omitted());
         report
     })
 }

@@ -300,7 +300,7 @@ fn looks_random(word: &[u8]) -> bool {
     let is_camel = word
         .windows(2)
         .any(|two| matches!(two, [a, b] if a.is_ascii_lowercase() && b.is_ascii_uppercase()));
-    let signs = has(|byte| b"!@#$%^&*+=~_".contains(byte));
+    let signs = has(|byte| b"!@#$%^&*+=~".contains(byte));
     let mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
     let is_word = is_address || !(mixed || is_camel || signs);
     word.len() > LONGEST_WORD || (word.len() >= SHORTEST_RANDOM && !is_word)

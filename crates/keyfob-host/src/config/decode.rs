@@ -293,11 +293,6 @@ fn refuse_issues(
         let help = Some(help::DUPLICATE.to_owned());
         errors.push(finding(ErrorKind::Duplicate, message, file, at, help));
     }
-    if document.more_duplicates > 0 {
-        let message = format!("{} more keys already set in map", document.more_duplicates);
-        let help = Some(help::DUPLICATE.to_owned());
-        errors.push(finding(ErrorKind::Duplicate, message, file, None, help));
-    }
     for issue in issues {
         go.push(issue.to_string());
         let (kind, help) = match issue.problem {
@@ -308,5 +303,5 @@ fn refuse_issues(
         error.path = issue.path.to_string();
         errors.push(error);
     }
-    if go.is_empty() { Ok(()) } else { Err(Fault::strict(&go, errors)) }
+    if go.is_empty() { Ok(()) } else { Err(Fault::strict(&go, errors, document.more_duplicates)) }
 }

@@ -16,6 +16,7 @@ pub struct ReadError {
     problem: ReadProblem,
     text: Secret<String>,
     errors: Vec<ConfigError>,
+    omitted: usize,
     source: Option<io::Error>,
 }
 
@@ -43,9 +44,14 @@ impl ReadError {
         self.problem
     }
 
-    /// Everything that is wrong, in upstream's order.
+    /// Everything that is wrong, in upstream's order, but for the [omitted](Self::omitted) errors.
     pub fn errors(&self) -> &[ConfigError] {
         &self.errors
+    }
+
+    /// How many more keys are repeated in a file: only the first hundred are listed.
+    pub fn omitted(&self) -> usize {
+        self.omitted
     }
 
     /// Where the first thing is wrong.
@@ -69,7 +75,13 @@ impl ReadError {
             place,
             help: Some(help.to_owned()),
         };
-        Self { problem: ReadProblem::File, text: text.into(), errors: vec![error], source: None }
+        Self {
+            problem: ReadProblem::File,
+            text: text.into(),
+            errors: vec![error],
+            omitted: 0,
+            source: None,
+        }
     }
 
     pub(super) fn of_io(path: &Path, text: String, source: io::Error) -> Self {
@@ -86,7 +98,13 @@ impl ReadError {
 
     pub(super) fn of_fault(file: &Path, fault: Fault) -> Self {
         let text = format!("error decoding config {}: {}", go_files::quoted(file), fault.go);
-        Self { problem: fault.problem, text: text.into(), errors: fault.errors, source: None }
+        Self {
+            problem: fault.problem,
+            text: text.into(),
+            errors: fault.errors,
+            omitted: fault.omitted,
+            source: None,
+        }
     }
 
     pub(super) fn of_duplicate(text: String, error: ConfigError) -> Self {
@@ -94,6 +112,7 @@ impl ReadError {
             problem: ReadProblem::DuplicateName,
             text: text.into(),
             errors: vec![error],
+            omitted: 0,
             source: None,
         }
     }
@@ -118,18 +137,19 @@ pub(super) struct Fault {
     /// All of it in Go's words.
     go: String,
     errors: Vec<ConfigError>,
+    omitted: usize,
 }
 
 impl Fault {
     /// One thing is wrong.
     pub(super) fn new(problem: ReadProblem, go: String, error: ConfigError) -> Self {
-        Self { problem, go, errors: vec![error] }
+        Self { problem, go, errors: vec![error], omitted: 0 }
     }
 
-    /// What strict decoding refuses.
-    pub(super) fn strict(go: &[String], errors: Vec<ConfigError>) -> Self {
+    /// What strict decoding refuses, and how many more errors there are that nobody listed.
+    pub(super) fn strict(go: &[String], errors: Vec<ConfigError>, omitted: usize) -> Self {
         let go = format!("strict decoding error: {}", go.join(", "));
-        Self { problem: ReadProblem::Strict, go, errors }
+        Self { problem: ReadProblem::Strict, go, errors, omitted }
     }
 }
 

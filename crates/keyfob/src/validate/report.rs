@@ -134,6 +134,11 @@ impl Report {
         self.errors.extend(errors);
     }
 
+    /// Counts errors that are not listed.
+    pub(super) fn omit(&mut self, errors: usize) {
+        self.errors.all += errors;
+    }
+
     pub(super) fn print(mut self, output: Output) -> String {
         self.more_errors = self.errors.more();
         self.more_warnings = self.warnings.more();

@@ -107,7 +107,7 @@ fn a_password_is_neither_a_token_nor_a_certificate() {
 }
 
 #[test]
-fn a_token_that_could_not_be_written_is_told_from_one_that_nobody_reads() {
+fn a_token_that_could_not_be_written_or_that_nobody_reads_is_a_failure() {
     let home = home(&json!({"token": TOKEN}));
     let code = |stdout: Stdio| {
         let mut command = home.kube(&["token", "--kubeconfig", "kubeconfig"]);
@@ -117,5 +117,5 @@ fn a_token_that_could_not_be_written_is_told_from_one_that_nobody_reads() {
     assert_eq!(code(fs::File::create("/dev/full").unwrap().into()), Some(4));
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    assert_eq!(code(writer.into()), Some(0));
+    assert_eq!(code(writer.into()), Some(4));
 }
