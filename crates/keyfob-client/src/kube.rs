@@ -186,8 +186,7 @@ impl Clients {
 fn trust(tls: &mut rustls::ClientConfig, config: &Config) {
     let provider = Arc::clone(tls.crypto_provider());
     let verifier = if let Some(file) = &config.root_cert_file {
-        let pem = std::fs::read(file).unwrap_or_default();
-        keyfob_tls::verifier_of_file(file.clone(), pem, provider)
+        keyfob_tls::verifier_of_file(file.clone(), provider)
     } else {
         let authorities = config.root_cert.iter().flatten().cloned();
         keyfob_tls::verifier_of(authorities.map(Into::into).collect(), provider)

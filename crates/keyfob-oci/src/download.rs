@@ -13,7 +13,7 @@ use crate::{
 /// How many pieces may wait to be written: each is what one read of a connection gave, some 400 KiB at most.
 const PIECES: usize = 4;
 
-/// So many bytes are worth all attempts anew.
+/// Receiving this many bytes counts as progress and resets the count of attempts.
 const PROGRESS: u64 = 1 << 20;
 
 /// Brings blobs of one repository, asked with one credential.

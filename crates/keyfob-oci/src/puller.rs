@@ -114,8 +114,8 @@ impl Puller {
         Ok(Download { client, repository, asker, layout, progress, written })
     }
 
-    /// What to fetch, the configuration first. A layer that is said to be elsewhere counts if it is here: only whoever
-    /// has access to it may use it.
+    /// What to fetch, the configuration first. A layer with external URLs is included only if it is in the layout, because
+    /// then access to it must be proved.
     fn blobs(&self, manifest: &Manifest) -> Vec<Blob> {
         let is_here = |each: &&Descriptor| self.layout.has_any(&each.digest);
         let contents = manifest.contents().into_iter();

@@ -29,7 +29,7 @@ pub fn require_stdout() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a result to stdout. Nothing is always written.
+/// Writes a result to stdout. An empty result always succeeds.
 pub fn write_stdout(result: &[u8]) -> io::Result<()> {
     if result.is_empty() {
         return Ok(());

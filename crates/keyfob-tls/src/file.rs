@@ -22,12 +22,13 @@ use crate::verifier_of;
 const LARGEST_FILE: u64 = 4 << 20;
 
 /// Like [`verifier_of`], with the certificates that the file has at each handshake. If it cannot be used any more, those that it
-/// had before count.
+/// had before count. A file that cannot be read now has no certificates, which is an error.
 pub fn verifier_of_file(
     path: PathBuf,
-    pem: Vec<u8>,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
+    let pem = read_bounded(&path, LARGEST_FILE);
+    let pem = pem.map(|pem| pem.expose().clone()).unwrap_or_default();
     let verifier = of_pem(&pem, &provider)?;
     Ok(Arc::new(FileVerifier { path, provider, last: Mutex::new(Last { pem, verifier }) }))
 }

@@ -90,7 +90,10 @@ fn a_file_of_certificates_may_be_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.crt");
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = verifier_of_file(file.clone(), pem(&first).into(), provider).unwrap();
+    assert!(verifier_of_file(file.clone(), Arc::clone(&provider)).is_err());
+    fs::write(&file, pem(&first)).unwrap();
+    let verifier = verifier_of_file(file.clone(), provider).unwrap();
+    fs::remove_file(&file).unwrap();
     let is_trusted = |server: &CertificateDer<'static>| {
         let name = ServerName::try_from("server.test").unwrap();
         let now = UnixTime::since_unix_epoch(NOW);

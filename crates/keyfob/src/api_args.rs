@@ -111,7 +111,8 @@ impl Api {
         let token_file = config.auth_info.token_file.clone().map(PathBuf::from);
         let clients = Clients::system();
         let client = clients.connect_kube(config).map_err(KubeFailure::from)?;
-        let user = ClaimedUser { name: "of this pod".to_owned(), ..ClaimedUser::default() };
+        let user =
+            ClaimedUser { name: "this pod's service account".to_owned(), ..ClaimedUser::default() };
         let secrets = clients.secrets().clone();
         Ok(Self { client, server, user, token_file, secrets })
     }

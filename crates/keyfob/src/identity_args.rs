@@ -245,7 +245,7 @@ fn given(flags: &[(&'static str, bool)]) -> Vec<&'static str> {
     flags.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| *flag).collect()
 }
 
-/// Why nobody can be pulled as.
+/// Why the identity flags are invalid.
 #[derive(Debug, Error)]
 pub(crate) enum IdentityArgsError {
     #[error(

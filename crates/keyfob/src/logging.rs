@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::writer::MakeWriterExt as _;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct LogArgs {
-    /// Log to stderr what happens (-v), what is decided (-vv), every request (-vvv); never a secret.
+    /// Log to stderr what happens (-v), what is decided (-vv), each request to a registry (-vvv); never a secret.
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
     /// How log lines look.

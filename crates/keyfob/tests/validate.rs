@@ -434,7 +434,8 @@ fn of_many_repeated_keys_a_hundred_are_told_and_the_others_counted() {
 
     assert_eq!(code, 1);
     assert_eq!(text.matches("already set in map\n").count(), 100, "{text}");
-    let summary = "and 4900 more errors\nnot valid, a kubelet would not start with it: 5000 errors\n";
+    let summary =
+        "and 4900 more errors\nnot valid, a kubelet would not start with it: 5000 errors\n";
     assert!(text.ends_with(summary), "{text}");
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["errors"].as_array().unwrap().len(), 100);

@@ -38,7 +38,12 @@ impl SecretSet {
     /// From here on this is hidden.
     pub fn learn(&self, secret: &Secret<String>) {
         let mut known = self.known();
-        if secret.expose().trim().is_empty() || known.secrets.contains(secret) {
+        if secret.expose().trim().is_empty() {
+            return;
+        }
+        if let Some(at) = known.secrets.iter().position(|each| each == secret) {
+            // What is still in use must not be the next to be forgotten.
+            known.secrets.get_mut(at..).unwrap_or_default().rotate_left(1);
             return;
         }
         if known.secrets.len() >= Self::MOST {

@@ -86,8 +86,8 @@ impl fmt::Display for RunningKubelet {
 
 /// Whether somebody listens on the socket of a folder.
 ///
-/// A kubelet's socket takes streams. One for datagrams cannot be connected to it, and is told so only if it is open: so nobody
-/// has to accept a connection, and nothing waits.
+/// Connecting a datagram socket to a stream socket fails with a different error if somebody listens there, so no connection
+/// has to be accepted and nothing waits.
 fn listener(folder: &Path) -> Option<RunningKubelet> {
     // The path by descriptor is never too long for the address of a socket.
     let opened = File::open(folder).ok()?;

@@ -32,7 +32,7 @@ impl WriteLock {
             let directory = manager.make()?;
             let file = directory.open_or_create(NAME).map_err(refused())?;
             wait_for(&file).map_err(refused())?;
-            // Otherwise it is the lock of nobody: somebody deleted it.
+            // If the file was deleted while we waited, this lock protects nothing.
             if directory.has(NAME, &file) {
                 return Ok(Self { file, path });
             }

@@ -24,14 +24,14 @@ const LOCK: &str = "lock";
 /// How files are named until they are whole.
 const UNFINISHED: &str = "new-";
 
-/// How often to look whether a lock is free. To wait for it in the kernel would hold up whoever gives up.
+/// How often to retry a lock. A blocking lock call could not be cancelled.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How long what has come of a blob is kept after its last byte.
 const STALE: Duration = Duration::from_hours(24);
 
 impl Layout {
-    /// Does something that may take its time, beside what else goes on.
+    /// Runs blocking work on another thread.
     pub(crate) async fn off_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -19,11 +19,10 @@ use super::{
 };
 use crate::{Blob, Digest, digest::Hasher};
 
-/// How often somebody else's download is looked at while it does not go on, before it is not waited for any more: ten
-/// seconds.
+/// How many times to check another pull's download that makes no progress before giving up on it: ten seconds.
 const LOOKS: u32 = 200;
 
-/// So many bytes are worth all looks anew.
+/// Receiving this many bytes counts as progress and resets the count.
 const PROGRESS: u64 = 256 << 10;
 
 /// A blob in the making, which nobody else writes.
@@ -76,8 +75,8 @@ pub(crate) enum Kept {
 }
 
 impl Partial {
-    /// Holds what a registry sends of a blob, as soon as nobody else does. If somebody else's download hardly goes on, the
-    /// blob is begun anew beside it.
+    /// Locks the partial download of a blob from a registry. If another pull holds it and makes no progress, starts a private
+    /// copy beside it.
     pub(super) async fn hold(
         layout: &Layout,
         blob: &Blob,
@@ -175,7 +174,7 @@ impl Partial {
         self.length
     }
 
-    /// Whether it is made up of several answers, of which one may have been about something else.
+    /// Whether it was assembled from several responses, one of which may have been wrong.
     pub(crate) fn is_mixed(&self) -> bool {
         self.is_mixed
     }

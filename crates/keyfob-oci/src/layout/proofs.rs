@@ -4,8 +4,8 @@
 //! pull may use a blob that is here only if its own repository, asked with its own credential, has it too:
 //!
 //! - Whoever downloaded all of it has proved that. So the proof is remembered, for this repository and credential.
-//! - A registry that has sent all of it before, to anybody, keeps no secret from itself. It decides which of its
-//!   repositories have the blob, and for whom: a few bytes from a place that it cannot foresee are enough.
+//! - A registry that has sent the whole blob before already has its content, and it decides which of its repositories have
+//!   the blob, and for whom: a sample from a random place is enough.
 //! - Every other registry may lie. It has to send the whole blob again.
 //!
 //! `.keyfob/proofs` has a small file for each blob. One that is missing, broken or not a regular file proves nothing: the

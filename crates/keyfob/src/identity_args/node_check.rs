@@ -27,7 +27,7 @@ use crate::{api_args::ClaimedUser, explain::command::quoted, match_images::shown
 /// How long the whole check may take if nobody says so.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Service accounts of an API server, for a kubelet's eyes.
+/// Service accounts of an API server. Tokens are requested only where the pod's node could.
 #[derive(Debug)]
 pub(super) struct NodeChecked {
     pub(super) accounts: KubernetesApi,
@@ -326,11 +326,7 @@ impl fmt::Display for Requester {
         match &self.unconfirmed {
             None => f.write_str(&self.user),
             Some(why) => {
-                write!(
-                    f,
-                    "user {} of the kubeconfig (the API server does not say who that is: {why})",
-                    self.user
-                )
+                write!(f, "{} (not confirmed by the API server: {why})", self.user)
             }
         }
     }

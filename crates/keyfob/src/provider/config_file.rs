@@ -12,7 +12,7 @@ use std::{
 };
 
 use keyfob_api::Timestamp;
-use keyfob_exec::{Clock as _, LookupError, Program, SystemClock};
+use keyfob_exec::{Clock as _, LookupError, Program, SystemClock, read_bounded};
 use keyfob_host::{Config, FeatureGates, Invalid, ProviderConfig};
 use tempfile::NamedTempFile;
 use thiserror::Error;
@@ -99,7 +99,7 @@ pub(super) enum ConfigFileError {
     NotAFile(PathBuf),
     #[error("{} cannot be read: {error}; nothing was changed", path.display())]
     Unreadable { path: PathBuf, error: io::Error },
-    #[error("{} cannot be written as it would have to be: nothing was changed\nadd the providers by hand", .0.display())]
+    #[error("the providers cannot be added to {} without changing its meaning: nothing was changed\nadd them by hand", .0.display())]
     Unmergeable(PathBuf),
 }
 
@@ -158,8 +158,15 @@ impl Plan {
         }
     }
 
-    /// Writes the file beside its place: what cannot be written is known before anything is changed.
-    pub(super) fn stage(self) -> io::Result<Staged> {
+    /// Writes the file beside its place: what cannot be written is known before anything is changed. The directory of a new
+    /// file is created if the plugin directory is in it, and so would be created anyway.
+    pub(super) fn stage(self, plugins: &Path) -> io::Result<Staged> {
+        if let Self::Create { path, .. } = &self
+            && let Some(parent) = path.parent()
+            && plugins.starts_with(parent)
+        {
+            fs::create_dir_all(parent)?;
+        }
         let draft = match &self {
             Self::Nothing(_) => None,
             Self::Create { path, text } => Some(draft(path, text.as_bytes(), None)?),
@@ -239,11 +246,7 @@ impl OldFile {
         if !metadata.is_file() {
             return Err(ConfigFileError::NotAFile(path));
         }
-        if metadata.len() > MOST {
-            let error = io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB");
-            return Err(unreadable(error));
-        }
-        let text = fs::read(&path).map_err(unreadable)?;
+        let text = read_bounded(&path, MOST).map_err(unreadable)?.expose().clone();
         Ok(Some(Self { path, text, metadata: Box::new(metadata) }))
     }
 

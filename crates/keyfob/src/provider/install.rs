@@ -133,7 +133,9 @@ impl InstallArgs {
         programs: impl Iterator<Item = &'static str> + Clone,
     ) -> Result<Outcome, Outcome> {
         let staged = match self.plan(config)? {
-            Some(plan) => Some(plan.stage().map_err(|error| self.unwritten(&error))?),
+            Some(plan) => {
+                Some(plan.stage(&self.directory).map_err(|error| self.unwritten(&error))?)
+            }
             None => None,
         };
         let mut told = self.links().install(programs).map_err(|error| in_the_way(&error))?;

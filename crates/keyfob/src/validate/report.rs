@@ -47,6 +47,8 @@ enum Subject {
 pub(super) struct Troubles {
     first: Vec<Trouble>,
     all: usize,
+    /// Whether one of all of them keeps a kubelet from starting.
+    kubelet_refuses: bool,
 }
 
 impl Troubles {
@@ -67,6 +69,7 @@ impl Extend<Trouble> for Troubles {
     fn extend<I: IntoIterator<Item = Trouble>>(&mut self, troubles: I) {
         for trouble in troubles {
             self.all += 1;
+            self.kubelet_refuses |= trouble.kubelet_refuses;
             if self.first.len() < Self::MOST {
                 self.first.push(trouble);
             }
@@ -166,11 +169,12 @@ impl Report {
     }
 
     fn summary(&self) -> String {
-        let is_refused = self.warnings.first.iter().any(|warning| warning.kubelet_refuses);
         let verdict = match (self.valid, &self.subject) {
             (false, Subject::Answer) => "not valid",
             (false, _) => "not valid, a kubelet would not start with it",
-            (true, _) if is_refused => "valid for keyfob, but a kubelet would not start with it",
+            (true, _) if self.warnings.kubelet_refuses => {
+                "valid for keyfob, but a kubelet would not start with it"
+            }
             (true, _) => "valid",
         };
         let what = match (self.valid, &self.subject) {

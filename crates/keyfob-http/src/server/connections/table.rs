@@ -267,7 +267,8 @@ impl Table {
             || of_peer * 4 >= self.limits.connections_per_peer * 3
     }
 
-    /// Of those that can make way: the least busy, of the peer with the most connections, the one that has been so for the longest.
+    /// Which connection to evict: the least busy first, then of the peer with the most connections, then the longest in that
+    /// state.
     fn first_to_go(&self, is_one: impl Fn(&Record) -> bool, now: Instant) -> Option<Id> {
         let mut count_of = HashMap::<Peer, usize>::new();
         for record in self.records.values() {
