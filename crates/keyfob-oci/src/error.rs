@@ -130,7 +130,7 @@ impl PullError {
                 Self::NotFound { what: hide(what), reason: hide(reason) }
             }
             Self::Platform { image, wanted, offered } => {
-                let offered = offered.into_iter().map(|each| each.map_text(&hide)).collect();
+                let offered = offered.into_iter().map(|each| each.map_text(hide)).collect();
                 Self::Platform { image, wanted, offered }
             }
             Self::PlainHttp { address, why } => Self::PlainHttp { address: hide(address), why },
