@@ -91,7 +91,8 @@ fn a_value_is_hidden_by_the_name_in_front_of_it() {
             "client_secret=[redacted]&refresh_token=[redacted]",
         ),
         ("id_token=abc access_token=def", "id_token=[redacted] access_token=[redacted]"),
-        ("api_key: abc1, apikey: def2", "api_key: [redacted]"),
+        ("api_key: abc1, apikey: def2", "api_key: [redacted], apikey: [redacted]"),
+        ("client_secret: hunter", "client_secret: [redacted]"),
         ("token: s3cr3t99", "token: [redacted]"),
         ("login with password: hunter2 failed", "login with password: [redacted] failed"),
         ("pwd=x passwd=y secret=z", "pwd=[redacted] passwd=[redacted] secret=[redacted]"),
@@ -133,9 +134,26 @@ fn sentences_about_secrets_stay_readable() {
         "tests passed: 12, author: ada",
         "no authorization needed: public",
         "key: value, cacheKeyType: Registry",
+        "docker-config-credential-provider: /etc/logins.json: No such file or directory",
+        "docker-credential-ecr-login: not found",
+        "aws-credential-helper: exit status 1",
+        "client_secret: missing in azure.json",
+        "imagePullSecret: not found in namespace team",
+        "panic: credentials: nil pointer",
+        "loading credentials: credential_process of the profile p",
         "-----BEGIN CERTIFICATE-----",
     ] {
         assert_eq!(shown(said), said);
+    }
+}
+
+#[test]
+fn redacting_twice_changes_nothing_more() {
+    for said in
+        ["password: hunter2", "secret: [hunter2]", "Authorization: Basic YWRhOg==", "token=abc"]
+    {
+        let once = shown(said);
+        assert_eq!(shown(&once), once, "{said}");
     }
 }
 

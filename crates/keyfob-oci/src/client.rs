@@ -57,6 +57,7 @@ struct Inner {
 pub struct ClientBuilder {
     clients: ClientsBuilder,
     insecure: Vec<String>,
+    has_ca_file: bool,
     patience: Patience,
     pace: Pace,
     clock: Arc<dyn Clock>,
@@ -74,6 +75,7 @@ impl Client {
         ClientBuilder {
             clients,
             insecure: Vec::new(),
+            has_ca_file: false,
             patience,
             pace,
             clock: Arc::new(SystemClock),
@@ -105,13 +107,15 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Trust the certificates of this PEM file, and no others.
+    /// Trust the certificates of this PEM file, and no others. Registries of this machine are then expected to speak https.
     pub fn ca_file(mut self, path: Option<PathBuf>) -> Self {
+        self.has_ca_file = path.is_some();
         self.clients = self.clients.ca_file(path);
         self
     }
 
-    /// Speak plain http with these hosts: `host`, at any port, or `host:port`. With this machine it is spoken anyway.
+    /// Speak plain http with these hosts: `host`, at any port, or `host:port`. With this machine it is spoken anyway, unless there is a
+    /// [`ca_file`](Self::ca_file).
     pub fn insecure<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.insecure.extend(hosts.into_iter().map(Into::into));
         self
@@ -150,8 +154,9 @@ impl ClientBuilder {
 
     /// The client. Nothing is loaded before something is asked.
     pub fn build(self) -> Client {
-        let Self { clients, insecure, patience, pace, clock } = self;
-        let (clients, plain_http) = (clients.build(), PlainHttp::new(insecure));
+        let Self { clients, insecure, has_ca_file, patience, pace, clock } = self;
+        let clients = clients.build();
+        let plain_http = PlainHttp::new(insecure).with_tls_on_loopback(has_ca_file);
         let grants = Grants::default();
         Client(Arc::new(Inner { clients, plain_http, patience, pace, clock, grants }))
     }

@@ -139,7 +139,7 @@ impl Download<'_> {
     ) -> Result<(Partial, Option<PullError>), PullError> {
         let mut stream = match self.repository.blob(blob, partial.length()).await {
             Ok(stream) => stream,
-            Err(error) => return Ok((partial, Some(error))),
+            Err(error) => return Ok((partial, Some(self.missing(error)))),
         };
         if stream.at < partial.length() {
             self.progress.restarted(blob);
@@ -161,6 +161,19 @@ impl Download<'_> {
         };
         let (written, passed_on) = tokio::join!(writing, passing_on);
         Ok((written?, passed_on.err()))
+    }
+
+    /// A blob that is not found is the manifest's fault: the image is there.
+    fn missing(&self, error: PullError) -> PullError {
+        match error {
+            PullError::NotFound { what, reason } => {
+                let reason = format!(
+                    "the manifest names this blob, but the repository does not have it: {reason}"
+                );
+                PullError::BadAnswer { what, reason }
+            }
+            other => other,
+        }
     }
 
     fn too_large(&self, blob: &Blob) -> PullError {

@@ -24,7 +24,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
 use keyfob_api::ImageRef;
-use keyfob_host::{Chain, PullPolicy};
+use keyfob_host::{Chain, PullPolicy, RunningKubelet};
 
 use self::{
     failure::Failure,
@@ -90,7 +90,11 @@ pub(crate) fn run(args: &PullArgs) -> Outcome {
         Err(error) => return error.into(),
     };
     let mut outcome = match order::carry_out(args, &sources, image) {
-        Ok((order, done)) => args.print(&order, &done),
+        Ok((order, done)) => {
+            let mut outcome = args.print(&order, &done);
+            outcome.stderr += &warn_of_kubelet(&order).unwrap_or_default();
+            outcome
+        }
         Err(error) => error.into(),
     };
     outcome.stderr += &sources.warnings();
@@ -122,6 +126,16 @@ impl PullArgs {
             }
         }
     }
+}
+
+/// A kubelet that runs does not see a record that was written beside it.
+fn warn_of_kubelet(order: &Order) -> Option<String> {
+    let root = &order.records.as_ref()?.root;
+    RunningKubelet::find(root)?;
+    Some(format!(
+        "keyfob: the kubelet of {} has not read this record: restart it before any pod uses the image\n",
+        root.display()
+    ))
 }
 
 impl From<NoOrder> for Outcome {

@@ -5,16 +5,31 @@
 
 use std::ops::Range;
 
+use super::REDACTED;
+
 /// Whether the name of a variable, a flag or a field says that its value is a secret: `API_TOKEN`, `--client-secret`,
 /// `Authorization`.
 ///
-/// A name that ends in a place or a kind (`TOKEN_FILE`, `secretName`) speaks of where or what the secret is.
+/// A name that ends in a place, a kind or a program (`TOKEN_FILE`, `secretName`, `ecr-credential-provider`) speaks of where or
+/// what the secret is, or who has it.
 pub fn speaks_of_a_secret(name: &str) -> bool {
     const WITHIN: [&str; 8] =
         ["token", "secret", "passw", "passphrase", "passcode", "pwd", "credential", "apikey"];
     const WORDS: [&str; 9] =
         ["pass", "auth", "authorization", "jwt", "cookie", "assertion", "signature", "sig", "psk"];
-    const ENDS: [&str; 17] = [
+    const ENDS: [&str; 27] = [
+        // Programs and parts of programs that handle secrets.
+        "provider",
+        "providers",
+        "helper",
+        "helpers",
+        "login",
+        "plugin",
+        "manager",
+        "process",
+        "server",
+        "service",
+        // Places and kinds.
         "file",
         "path",
         "dir",
@@ -176,10 +191,21 @@ impl<'a> Name<'a> {
         let is_error = text.ends_with(b":");
         let is_field = is_quoted || self.is_field();
         let is_value = match self.kind {
-            Kind::Strong if is_field => return self.unless_neutral(self.line(at)?),
+            Kind::Strong if is_field && self.is_password() => {
+                return self.unless_neutral(self.line(at)?);
+            }
+            // A sentence has several words: "client_secret: missing in azure.json".
+            Kind::Strong if is_field && self.line(at) == Some(word.clone()) => true,
             _ => !is_error && looks_random(text),
         };
         self.unless_neutral(word).filter(|_| is_value)
+    }
+
+    /// Whether it is the name of something that people choose, perhaps in several words.
+    fn is_password(&self) -> bool {
+        const ENDS: [&str; 6] = ["password", "passwd", "passphrase", "passcode", "pass", "pwd"];
+        let name = self.text.get(self.at.clone()).unwrap_or_default().to_ascii_lowercase();
+        ENDS.iter().any(|end| name.ends_with(end.as_bytes()))
     }
 
     /// Whether it stands at the beginning of a line or behind punctuation, as the names of fields do.
@@ -267,8 +293,15 @@ impl<'a> Name<'a> {
         at..at + length - word.iter().rev().take_while(closing).count()
     }
 
-    /// A switch or nothing at all is no secret.
+    /// A switch or nothing at all is no secret, nor is what was redacted before, whose brackets look like those of a list.
     fn unless_neutral(&self, value: Range<usize>) -> Option<Range<usize>> {
+        let list = value.start.saturating_sub(1);
+        if [list, value.start]
+            .iter()
+            .any(|at| rest(self.text, *at).starts_with(REDACTED.as_bytes()))
+        {
+            return None;
+        }
         const NEUTRAL: [&[u8]; 14] = [
             b"",
             b"true",

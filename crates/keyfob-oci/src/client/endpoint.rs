@@ -18,14 +18,14 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// https, unless plain http may be spoken with the host.
+    /// https, unless the host speaks plain http.
     pub(crate) fn of(image: &ImageRef, plain_http: &PlainHttp) -> Result<Self, PullError> {
         let registry = image.registry();
         let host = if registry == DOCKER_HUB.0 { DOCKER_HUB.1 } else { registry };
         let path = image.path().to_owned();
         let at = |scheme: &str| Url::parse(&format!("{scheme}://{host}/v2/{path}/"));
         // The default port is another for each, and decides what was named.
-        let plain = at("http").ok().filter(|plain| plain_http.allows(plain));
+        let plain = at("http").ok().filter(|plain| plain_http.is_spoken_by(plain));
         let base = plain
             .map_or_else(|| at("https"), Ok)
             .map_err(|_| PullError::Registry { image: image.to_string() })?;

@@ -10,20 +10,37 @@ use crate::PullError;
 #[derive(Debug, Default)]
 pub(crate) struct PlainHttp {
     named: Vec<String>,
+    /// Whether registries of this machine speak https, because certificates to trust were given.
+    loopback_has_tls: bool,
 }
 
 impl PlainHttp {
     /// `host` stands for every port of it, `host:port` for one.
     pub(crate) fn new(named: impl IntoIterator<Item = String>) -> Self {
-        Self { named: named.into_iter().map(|host| host.to_ascii_lowercase()).collect() }
+        let named = named.into_iter().map(|host| host.to_ascii_lowercase()).collect();
+        Self { named, loopback_has_tls: false }
+    }
+
+    /// Expects https of registries of this machine too, unless they were named.
+    pub(crate) fn with_tls_on_loopback(self, loopback_has_tls: bool) -> Self {
+        Self { loopback_has_tls, ..self }
     }
 
     /// Whether plain http may be spoken with the host of this address.
-    pub(crate) fn allows(&self, url: &Url) -> bool {
+    fn allows(&self, url: &Url) -> bool {
+        url.host_str().is_some_and(is_loopback) || self.names(url)
+    }
+
+    /// Whether plain http is what the registry at this address speaks.
+    pub(crate) fn is_spoken_by(&self, url: &Url) -> bool {
+        let is_loopback = !self.loopback_has_tls && url.host_str().is_some_and(is_loopback);
+        is_loopback || self.names(url)
+    }
+
+    fn names(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
         let port = url.port_or_known_default().map(|port| format!("{host}:{port}"));
-        let is_named = |named: &String| *named == host || Some(named) == port.as_ref();
-        is_loopback(host) || self.named.iter().any(is_named)
+        self.named.iter().any(|named| *named == host || Some(named) == port.as_ref())
     }
 
     /// Refuses an address that is neither https nor allowed, or may hold a password.
@@ -83,11 +100,21 @@ mod tests {
         for (url, expected) in rows {
             let url: Url = url.parse().unwrap();
             assert_eq!(rule.allows(&url), expected, "{url}");
+            assert_eq!(rule.is_spoken_by(&url), expected, "{url}");
             assert_eq!(rule.check(&url, "why").is_ok(), expected, "{url}");
         }
         assert!(
             PlainHttp::new(["other.test:80".into()]).allows(&"http://other.test".parse().unwrap())
         );
+    }
+
+    #[test]
+    fn with_certificates_to_trust_this_machine_speaks_https_unless_it_was_named() {
+        let rule = PlainHttp::new(["127.0.0.1:5000".into()]).with_tls_on_loopback(true);
+        let is_plain = |url: &str| rule.is_spoken_by(&url.parse().unwrap());
+
+        assert!(!is_plain("http://localhost:5000") && !is_plain("http://127.0.0.1:5001"));
+        assert!(is_plain("http://127.0.0.1:5000"));
     }
 
     #[test]

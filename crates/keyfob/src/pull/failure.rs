@@ -58,9 +58,11 @@ impl Failure {
             why: Some(format!("it is in {layout}, and its record was not written: {error}")),
             attempts: Vec::new(),
             notes: Vec::new(),
-            advice: Some(
-                "make room for records, or give another --records-dir, and pull again".into(),
-            ),
+            // In another directory of records the image would count as preloaded, for every pod to use.
+            advice: order.records.as_ref().map(|records| {
+                let root = records.root.display();
+                format!("make room in {root}/image_manager, then run the same command again")
+            }),
         })
     }
 
@@ -119,12 +121,14 @@ fn advice(order: &Order, done: &Done, error: &EnsureError) -> Option<String> {
     let (image, layout) = (&order.wanted.image, order.layout.path().display());
     let explain = format!("\"keyfob explain {image}\" with the same flags says");
     if error.reason == EnsureReason::PullIntentNotRecorded {
-        return Some("records must be writable: mend that, or give another --records-dir".into());
+        return Some(
+            "make the directory of the records writable, then run the same command again".into(),
+        );
     }
     let has = |obstacle: Obstacle| done.obstacles.contains(&obstacle);
     let is_anonymous = error.attempts.iter().all(|attempt| attempt.with.is_none());
     let advice = if has(Obstacle::Unwritable) {
-        format!("mend {layout}, or pull into another directory")
+        format!("make {layout} a directory that can be written, or pull into another one")
     } else if is_nowhere(order, done, error) {
         "look whether the name, the tag and the platform are right".to_owned()
     } else if has(Obstacle::Refused) && is_anonymous && !done.notes.is_empty() {

@@ -135,7 +135,9 @@ pub(super) enum NoOrder {
     Records(RecordsArgsError),
     #[error(transparent)]
     KubeletRuns(RecordsError),
-    #[error("the records cannot be used; give another --records-dir, or --no-records")]
+    #[error(
+        "the records cannot be used; make their directory writable, or pull into another DEST with records of its own"
+    )]
     RecordsUnwritable(#[source] RecordsError),
 }
 

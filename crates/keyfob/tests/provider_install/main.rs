@@ -402,3 +402,15 @@ fn an_audience_for_several_clouds_says_whose_it_is() {
     assert_eq!(installed.code, 0, "{}", installed.stderr);
     assert_eq!(installed.stdout.matches("tokenAttributes").count(), 1);
 }
+
+#[test]
+fn what_an_installed_plugin_says_is_readable() {
+    let machine = Machine::new();
+    let config = machine.keep(&machine.install_docker_config(&[]).stdout);
+    fs::write(machine.path("logins.json"), "{").unwrap();
+
+    let said = machine.get(&config);
+
+    assert!(said.stdout.contains("logins.json"), "{}", said.stdout);
+    assert!(!said.stdout.contains("[redacted]"), "{}", said.stdout);
+}

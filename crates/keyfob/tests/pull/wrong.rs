@@ -68,15 +68,21 @@ fn what_cannot_be_written_exits_with_4() {
     assert_eq!((said.code, said.stdout.as_str()), (4, ""), "{}", said.stderr);
     let said = machine.pull(&image, &["--records-dir", &in_the_way]);
     assert_eq!(said.code, 4, "{}", said.stderr);
-    assert!(said.stderr.contains("give another --records-dir, or --no-records"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("make their directory writable, or pull into another DEST"),
+        "{}",
+        said.stderr
+    );
     assert_eq!(served.fetched(), [""; 0]);
 
     // A file in the place of the directory for blobs; whoever is root may write anything else.
     fs::write(machine.dest().join("blobs"), "").unwrap();
     let said = machine.pull(&image, &[]);
     assert_eq!(said.code, 4, "{}", said.stderr);
-    let advice =
-        format!("keyfob: mend {}, or pull into another directory\n", machine.dest().display());
+    let advice = format!(
+        "keyfob: make {} a directory that can be written, or pull into another one\n",
+        machine.dest().display()
+    );
     assert!(said.stderr.ends_with(&advice), "{}", said.stderr);
     assert_eq!(machine.files("pulling"), 0, "it is known that the image did not come");
 }
