@@ -14,6 +14,7 @@ use keyfob_control::{
     embedded::{ApiServer, Options, Running, StartError},
     objects::{Objects, ObjectsError},
     rule::Policy,
+    server::Limits,
 };
 use keyfob_host::Chain;
 use tempfile::{NamedTempFile, TempDir};
@@ -22,7 +23,7 @@ use thiserror::Error;
 use crate::{
     Outcome, Verdict,
     logging::LogArgs,
-    lookup::{LookupFailure, unless_stopped},
+    signals::{self, DRAIN, GRACE, Stopped, Workers},
 };
 
 #[derive(Debug, Args)]
@@ -87,24 +88,29 @@ pub(crate) fn run(args: &ApiserverArgs) -> Outcome {
 impl ApiserverArgs {
     fn serve(&self) -> Result<(), Failure> {
         let options = self.options()?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = Workers::new()?;
         runtime.block_on(async {
+            // Before there are files with tokens.
+            let mut stop = signals::listen(Verdict::Yes, GRACE)?;
             let server = ApiServer::start(options).await?;
             let folder = Folder::open(self.kubeconfig_dir.as_deref())?;
-            folder.fill(&server)?;
-            let stopped = unless_stopped(async {
-                // Whoever reads that it is ready may stop it at once: by then signals are waited for.
-                tokio::task::yield_now().await;
-                self.announce(&server, folder.path())?;
-                std::future::pending::<io::Result<()>>().await
-            });
-            let stopped = stopped.await;
-            server.stop().await;
-            match stopped {
-                Ok(Err(error)) | Err(LookupFailure::System(error)) => Err(error.into()),
-                Ok(Ok(())) | Err(LookupFailure::Stopped) => Ok(()),
+            if let Folder::Temporary(folder) = &folder {
+                stop.removes(folder.path());
             }
-        })
+            let ended = stop.unless(async {
+                folder.fill(&server)?;
+                self.announce(&server, folder.path())?;
+                std::future::pending::<Result<(), Failure>>().await
+            });
+            let ended = ended.await;
+            // The tokens go first: requests may take a while to end.
+            drop(folder);
+            server.stop().await;
+            match ended {
+                Ok(failed) => failed,
+                Err(Stopped) => Ok(()),
+            }
+        })?
     }
 
     fn options(&self) -> Result<Options, Failure> {
@@ -121,6 +127,7 @@ impl ApiserverArgs {
             },
             issuer: self.issuer.clone(),
             signing_key: self.signing_key.as_ref().map(read).transpose()?,
+            limits: Limits { drain: DRAIN, ..Limits::default() },
             ..Options::default()
         })
     }

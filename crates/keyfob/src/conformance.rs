@@ -26,6 +26,7 @@ use crate::{
     cli::Output,
     host_args::timeout,
     lookup::{LookupFailure, unless_stopped},
+    signals::Workers,
 };
 
 /// Asked about when nothing else is given: enough for a plugin that knows every registry.
@@ -93,9 +94,9 @@ pub(crate) fn run(args: &ConformanceArgs) -> Outcome {
 }
 
 fn report(examine: impl AsyncFnOnce(Arc<dyn Runner>) -> Report) -> Result<Report, LookupFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Workers::new()?;
     let runner = Arc::new(ProcessRunner::new(SystemEnvironment));
-    runtime.block_on(unless_stopped(examine(runner)))
+    runtime.block_on(unless_stopped(examine(runner)))?
 }
 
 impl ConformanceArgs {

@@ -23,12 +23,12 @@ use std::path::Path;
 
 use clap::Args;
 use keyfob_host::HostOptions;
-use tokio::runtime;
 
 use self::{node::Node, stage::Stage, story::Story};
 use crate::{
-    Outcome,
-    lookup::{LookupFailure, unless_stopped},
+    Outcome, Verdict,
+    lookup::LookupFailure,
+    signals::{self, GRACE, Stop, Workers},
 };
 
 #[derive(Debug, Args)]
@@ -44,6 +44,11 @@ pub(crate) struct DemoArgs {
 
 pub(crate) fn run(args: &DemoArgs) -> Outcome {
     let mut story = Story::default();
+    // Before there is anything to remove.
+    let mut stop = match signals::listen(Verdict::Stopped, GRACE) {
+        Ok(stop) => stop,
+        Err(error) => return LookupFailure::from(error).into(),
+    };
     let directory = match stage::directory() {
         Ok(directory) => directory,
         Err(error) => {
@@ -51,8 +56,9 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
             return story.outcome();
         }
     };
+    stop.removes(directory.path());
     // The runtime ends first: whatever still ran there could write.
-    let told = in_runtime(directory.path(), args, &mut story);
+    let told = in_runtime(directory.path(), args, &mut story, &mut stop);
     if let Err(error) = directory.close() {
         story.step("everything is removed", Err(error.to_string()));
     }
@@ -62,15 +68,20 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
     }
 }
 
-fn in_runtime(directory: &Path, args: &DemoArgs, story: &mut Story) -> Result<(), LookupFailure> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+fn in_runtime(
+    directory: &Path,
+    args: &DemoArgs,
+    story: &mut Story,
+    stop: &mut Stop,
+) -> Result<(), LookupFailure> {
+    let runtime = Workers::new()?;
     runtime.block_on(async {
-        let stage = unless_stopped(play(directory, story)).await?;
-        match stage {
-            Some(stage) if args.keep => keep::until_stopped(&stage, story).await,
-            _ => Ok(()),
+        let stage = stop.unless(play(directory, story)).await?;
+        if let Some(stage) = stage.filter(|_| args.keep) {
+            keep::until_stopped(&stage, story, stop).await;
         }
-    })
+        Ok(())
+    })?
 }
 
 /// Nothing is left of the stage if it could not be set.

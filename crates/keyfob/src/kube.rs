@@ -24,8 +24,9 @@ use keyfob_client::Messages;
 
 use self::{chosen::Cluster, cluster_args::ClusterArgs, failure::KubeFailure};
 use crate::{
-    Outcome,
-    lookup::{LookupFailure, unless_stopped},
+    Outcome, Verdict,
+    lookup::LookupFailure,
+    signals::{self, GRACE, Workers},
 };
 
 #[derive(Debug, Args)]
@@ -75,14 +76,24 @@ fn on_cluster(
     args: &ClusterArgs,
     work: impl AsyncFnOnce(&Cluster) -> Result<Outcome, KubeFailure>,
 ) -> Result<Outcome, LookupFailure> {
+    on_cluster_until(Verdict::Stopped, args, work)
+}
+
+/// The same for a command that says itself what it exits with at a signal.
+fn on_cluster_until(
+    stopped: Verdict,
+    args: &ClusterArgs,
+    work: impl AsyncFnOnce(&Cluster) -> Result<Outcome, KubeFailure>,
+) -> Result<Outcome, LookupFailure> {
     args.logging.start();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Workers::new()?;
     runtime.block_on(async {
         let cluster = match args.open(Messages::default()) {
             Ok(cluster) => cluster,
             Err(failure) => return Ok(failure.into()),
         };
         cluster.chosen.warn();
-        Ok(unless_stopped(work(&cluster)).await?.unwrap_or_else(Outcome::from))
-    })
+        let mut stop = signals::listen(stopped, GRACE)?;
+        Ok(stop.unless(work(&cluster)).await?.unwrap_or_else(Outcome::from))
+    })?
 }

@@ -10,10 +10,8 @@ use thiserror::Error;
 use crate::{
     Outcome, Verdict,
     identity_args::Puller,
-    signals::{self, Workers},
+    signals::{self, GRACE, Stopped, Workers},
 };
-
-pub(crate) use crate::signals::received;
 
 /// Everything that is asked.
 #[derive(Debug)]
@@ -89,12 +87,8 @@ impl Sources {
 /// Plugins are out of reach of a terminal's Ctrl-C; whoever stops us stops them, when the runtime is dropped.
 pub(crate) async fn unless_stopped<T>(work: impl Future<Output = T>) -> Result<T, LookupFailure> {
     // Before any plugin is started.
-    let stopped = signals::listen()?;
-    tokio::select! {
-        biased;
-        Ok(()) = stopped => Err(LookupFailure::Stopped),
-        done = work => Ok(done),
-    }
+    let mut stop = signals::listen(Verdict::Stopped, GRACE)?;
+    Ok(stop.unless(work).await?)
 }
 
 /// Why nothing was found out.
@@ -104,6 +98,12 @@ pub(crate) enum LookupFailure {
     Stopped,
     #[error("cannot wait for plugins: {0}")]
     System(#[from] io::Error),
+}
+
+impl From<Stopped> for LookupFailure {
+    fn from(_: Stopped) -> Self {
+        Self::Stopped
+    }
 }
 
 impl From<LookupFailure> for Outcome {

@@ -2,20 +2,36 @@
 //!
 //! Once a signal is listened for, the system no longer ends the process by itself. So a thread listens from then on until
 //! the process ends, whatever the other threads wait for: a lock, a full pipe, a name server. Whoever works is told first,
-//! to kill plugins and to report what was done.
+//! to kill plugins and to report what was done. If that takes longer than its grace, if a second signal comes, or if nobody
+//! works any more, the thread ends the process with the exit code of the command, and removes the command's temporary
+//! directory before.
 
-use std::{io, process, task::Poll, thread, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    task::Poll,
+    thread,
+    time::Duration,
+};
 
 use tokio::{
     runtime::{self, Runtime},
     signal::unix::{Signal, SignalKind, signal},
-    sync::oneshot,
+    sync::watch,
 };
 
 use crate::Verdict;
 
 /// How long whoever works may take after a signal. A second signal ends that.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the requests of a server may go on after a signal: less than the grace, so that there is time for the rest.
+pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
 /// How long threads may take that are in the middle of something when a runtime ends: most of them write a small file.
 const LAST_WORK: Duration = Duration::from_millis(200);
@@ -44,33 +60,113 @@ impl Drop for Workers {
     }
 }
 
-/// Listens for signals from now on. Whoever has the receiver is told of the first, and should come to an end.
-pub(crate) fn listen() -> io::Result<oneshot::Receiver<()>> {
+/// There is one listener: of two, the one whose work is done would end the work of the other.
+static LISTENS: AtomicBool = AtomicBool::new(false);
+
+/// Listens for signals from now on, once in a process. Whoever has the value is told of the first, and should come to an end
+/// within the grace; after that the process exits as the verdict says.
+pub(crate) fn listen(verdict: Verdict, grace: Duration) -> io::Result<Stop> {
+    if LISTENS.swap(true, Ordering::Relaxed) {
+        return Err(io::Error::other("signals are listened for already"));
+    }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _context = runtime.enter();
         Signals::listen()?
     };
-    let (tell, told) = oneshot::channel();
-    let watch = move || runtime.block_on(end_at_signal(signals, tell));
+    let ending = Arc::new(Ending::new(verdict));
+    let (tell, told) = watch::channel(None);
+    let end = end_at_signal(signals, tell, grace, Arc::clone(&ending));
+    let watch = move || runtime.block_on(end);
     thread::Builder::new().name("keyfob-signals".into()).stack_size(128 << 10).spawn(watch)?;
-    Ok(told)
+    Ok(Stop { told, ending })
+}
+
+/// For whoever works: has a signal come?
+#[derive(Debug)]
+pub(crate) struct Stop {
+    told: watch::Receiver<Option<SignalKind>>,
+    ending: Arc<Ending>,
+}
+
+/// A signal came before the work was done.
+#[derive(Debug)]
+pub(crate) struct Stopped;
+
+impl Stop {
+    /// Works, until a signal comes.
+    pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stopped> {
+        tokio::select! {
+            biased;
+            _ = self.signal() => Err(Stopped),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Waits for the first signal.
+    pub(crate) async fn signal(&mut self) -> SignalKind {
+        let told = self.told.wait_for(Option::is_some).await.map(|told| *told);
+        match told {
+            Ok(Some(kind)) => kind,
+            // Nobody listens, so none will come.
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// From now on a signal that ends the process makes it exit like this.
+    pub(crate) fn exits_with(&self, verdict: Verdict) {
+        self.ending.code.store(verdict as u8, Ordering::Relaxed);
+    }
+
+    /// A directory that must not be left behind, even if whoever made it has no time to remove it.
+    pub(crate) fn removes(&self, directory: &Path) {
+        let mut removed = self.ending.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        *removed = Some(directory.to_owned());
+    }
+}
+
+/// What the listener does if it must end the process itself.
+#[derive(Debug)]
+struct Ending {
+    code: AtomicU8,
+    removed: Mutex<Option<PathBuf>>,
+}
+
+impl Ending {
+    fn new(verdict: Verdict) -> Self {
+        Self { code: AtomicU8::new(verdict as u8), removed: Mutex::default() }
+    }
+
+    /// Removes what must not be left behind, and says what to exit with.
+    fn clean_up(&self) -> i32 {
+        let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(directory) = removed {
+            // It may be gone already.
+            fs::remove_dir_all(directory).unwrap_or_default();
+        }
+        i32::from(self.code.load(Ordering::Relaxed))
+    }
 }
 
 #[expect(clippy::exit, reason = "the other threads may wait for something that never comes")]
-async fn end_at_signal(mut signals: Signals, tell: oneshot::Sender<()>) {
-    signals.next().await;
-    // Nobody may be working any more.
-    tell.send(()).unwrap_or_default();
-    tokio::select! {
-        () = tokio::time::sleep(GRACE) => {}
-        () = signals.next() => {}
+async fn end_at_signal(
+    mut signals: Signals,
+    tell: watch::Sender<Option<SignalKind>>,
+    grace: Duration,
+    ending: Arc<Ending>,
+) {
+    let kind = signals.next().await;
+    if tell.send(Some(kind)).is_ok() {
+        tokio::select! {
+            () = tokio::time::sleep(grace) => {}
+            _ = signals.next() => {}
+        }
     }
-    process::exit(i32::from(Verdict::Stopped as u8));
+    process::exit(ending.clean_up());
 }
 
 /// The signals that stop us. One that we were started to ignore, as by `nohup`, is not among them.
-struct Signals(Vec<Signal>);
+struct Signals(Vec<(SignalKind, Signal)>);
 
 impl Signals {
     fn listen() -> io::Result<Self> {
@@ -80,37 +176,41 @@ impl Signals {
             SignalKind::quit(),
             SignalKind::terminate(),
         ];
+        let ignored = Ignored::read();
         kinds
             .into_iter()
-            .filter(|kind| !is_ignored(*kind))
-            .map(signal)
+            .filter(|kind| !ignored.has(*kind))
+            .map(|kind| Ok((kind, signal(kind)?)))
             .collect::<Result<_, _>>()
             .map(Self)
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> SignalKind {
         std::future::poll_fn(|context| {
-            let came = self.0.iter_mut().map(|signal| signal.poll_recv(context).is_ready());
             // Each must be asked, so that each wakes us.
-            if came.fold(false, |any, each| any | each) { Poll::Ready(()) } else { Poll::Pending }
+            let came = self.0.iter_mut().fold(None, |came, (kind, signal)| {
+                signal.poll_recv(context).is_ready().then_some(*kind).or(came)
+            });
+            came.map_or(Poll::Pending, Poll::Ready)
         })
-        .await;
+        .await
     }
 }
 
-/// Waits for a signal; one that we were started to ignore never comes.
-pub(crate) async fn received(kind: SignalKind) -> io::Result<()> {
-    if is_ignored(kind) {
-        return std::future::pending().await;
-    }
-    signal(kind)?.recv().await;
-    Ok(())
-}
+/// The signals that we were started to ignore, a bit for each.
+struct Ignored(u64);
 
-fn is_ignored(kind: SignalKind) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    let bit = u32::try_from(kind.as_raw_value() - 1).ok().and_then(|bit| 1_u64.checked_shl(bit));
-    bit.is_some_and(|bit| mask & bit != 0)
+impl Ignored {
+    fn read() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        Self(mask.unwrap_or_default())
+    }
+
+    fn has(&self, kind: SignalKind) -> bool {
+        let bit = u32::try_from(kind.as_raw_value() - 1).ok();
+        let bit = bit.and_then(|bit| 1_u64.checked_shl(bit));
+        bit.is_some_and(|bit| self.0 & bit != 0)
+    }
 }

@@ -7,19 +7,20 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
 
-use keyfob_testkit::LeakCheck;
+use keyfob_testkit::{HostileClient, LeakCheck};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader as AsyncBufReader};
 
 const OBJECTS: &str = "
 apiVersion: v1
@@ -98,6 +99,49 @@ fn without_a_directory_the_kubeconfigs_go_with_the_server() {
     assert!(configs.join("admin.kubeconfig").exists());
     assert_eq!(stop(server), (Some(0), String::new()));
     assert!(!configs.exists());
+}
+
+#[tokio::test]
+async fn an_unfinished_request_keeps_neither_the_server_nor_its_kubeconfigs() {
+    let (folder, temporary) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let mut command = apiserver(folder.path(), OBJECTS);
+    let (line, server) = ready(command.env("TMPDIR", temporary.path()));
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "{line}");
+    let address = line.strip_prefix("serving on https://").unwrap().split_once(',').unwrap().0;
+    let client = HostileClient::tls([127, 0, 0, 1], address.parse().unwrap());
+    let head = "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\nexpect: 100-continue\r\n\r\n";
+    let mut stream = AsyncBufReader::new(client.send(head.as_bytes()).await.unwrap());
+    // It says so when it begins to read the body.
+    let mut answer = String::new();
+    stream.read_line(&mut answer).await.unwrap();
+    assert_eq!(answer, "HTTP/1.1 100 Continue\r\n");
+
+    let stopped = stop(server);
+
+    assert_eq!(stopped, (Some(0), String::new()));
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "it cleans up");
+    drop(stream);
+}
+
+#[test]
+fn a_server_whose_line_nobody_reads_can_be_stopped_and_cleans_up() {
+    let (folder, temporary) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (unread, mut full) = std::io::pipe().unwrap();
+    let room = rustix::pipe::fcntl_getpipe_size(&full).unwrap();
+    full.write_all(&vec![b'x'; room]).unwrap();
+    let mut command = apiserver(folder.path(), OBJECTS);
+    command.env("TMPDIR", temporary.path()).args(["--listen", "0.0.0.0:0"]).stdout(full);
+    let mut server = command.spawn().unwrap();
+    // The warning comes just before the line, and after the kubeconfigs.
+    let mut warning = String::new();
+    BufReader::new(server.stderr.as_mut().unwrap()).read_line(&mut warning).unwrap();
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "{warning}");
+
+    let stopped = stop(server);
+
+    assert_eq!(stopped, (Some(0), String::new()));
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "it cleans up");
+    drop(unread);
 }
 
 #[test]

@@ -120,12 +120,19 @@ impl Webhook {
         answer.get("response").unwrap().clone()
     }
 
+    fn signal(&self, kind: Signal) {
+        signal::kill(Pid::from_raw(self.child.id().try_into().unwrap()), kind).unwrap();
+    }
+
     /// Exit code and the rest of the log, which never holds a secret.
-    fn stop(mut self) -> (Option<i32>, String) {
-        let pid = Pid::from_raw(self.child.id().try_into().unwrap());
+    fn stop(self) -> (Option<i32>, String) {
         // It is quicker by the one for people, if it heeds that.
         let quick = signals::heeded(Signal::SIGINT);
-        signal::kill(pid, if quick { Signal::SIGINT } else { Signal::SIGTERM }).unwrap();
+        self.signal(if quick { Signal::SIGINT } else { Signal::SIGTERM });
+        self.end()
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
         let mut logs = String::new();
         self.logs.read_to_string(&mut logs).unwrap();
         LeakCheck::new([API_TOKEN, ASKED_TOKEN, &pod_token()]).text("the log", &logs);
@@ -206,6 +213,24 @@ fn it_judges_over_tls_and_stops_when_told() {
     assert_eq!(code, Some(0));
     assert!(logs.contains("\"clause\":\"not-authorized\""), "{logs}");
     assert!(logs.contains("webhook stopped"), "{logs}");
+}
+
+#[test]
+fn it_lingers_after_a_signal_and_a_second_ends_it_at_once() {
+    let mut webhook = Webhook::start(&kubeconfig(&Internet::start(cluster).url()), &[]);
+
+    webhook.signal(Signal::SIGTERM);
+    let mut line = String::new();
+    while !line.contains("webhook is to stop") {
+        line.clear();
+        assert_ne!(webhook.logs.read_line(&mut line).unwrap(), 0, "it says that it lingers");
+    }
+    assert_eq!(webhook.ask("GET /livez", "").0, "HTTP/1.1 200 OK");
+    webhook.signal(Signal::SIGTERM);
+    let (code, logs) = webhook.end();
+
+    assert_eq!(code, Some(0));
+    assert!(!logs.contains("webhook stopped"), "it did not wait for its time to end: {logs}");
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ use crate::{
     lookup::unless_stopped,
     match_images::shown,
     namespaced::Namespaced,
+    signals::Workers,
 };
 
 #[derive(Debug, Args)]
@@ -61,14 +62,12 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Outcome {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return CheckError::from(error).into(),
-    };
-    match runtime.block_on(unless_stopped(args.check())) {
-        Ok(Ok(report)) => report.outcome(args.output),
-        Ok(Err(error)) => error.into(),
-        Err(stopped) => stopped.into(),
+    let check = unless_stopped(args.check());
+    match Workers::new().and_then(|runtime| runtime.block_on(check)) {
+        Ok(Ok(Ok(report))) => report.outcome(args.output),
+        Ok(Ok(Err(error))) => error.into(),
+        Ok(Err(stopped)) => stopped.into(),
+        Err(error) => CheckError::from(error).into(),
     }
 }
 

@@ -1,4 +1,8 @@
 //! `keyfob audience serve`.
+//!
+//! It is the one command that lingers after a signal: API servers learn only after a while that its pod goes, and send it reviews
+//! until then. So after a SIGTERM it takes requests for `LINGER` more; after any signal those that it has may end within
+//! `DRAIN`. A second signal ends it at once.
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,7 +23,7 @@ use crate::{
     api_args::{ApiArgs, ApiError},
     audience::api_audiences::ApiAudiences,
     logging::LogArgs,
-    lookup::received,
+    signals::{self, GRACE, Stop, Workers},
 };
 
 /// How often the certificate's files are read.
@@ -29,6 +33,8 @@ const PROBE: Duration = Duration::from_secs(10);
 const FRESH: Duration = Duration::from_secs(30);
 /// How long requests still come after a SIGTERM: until every API server knows that this pod goes.
 const LINGER: Duration = Duration::from_secs(5);
+/// How long requests may go on when no more come: a decision may take so long.
+const DRAIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Paths: /validate for the API server, /livez, /readyz and /metrics.\n\
@@ -77,10 +83,10 @@ enum Choice {
 
 pub(super) fn run(args: &ServeArgs) -> Outcome {
     args.logs.start();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map_err(ServeError::from).and_then(|runtime| runtime.block_on(args.serve())) {
-        Ok(()) => Outcome::default(),
-        Err(error) => error.into(),
+    match Workers::new().and_then(|runtime| runtime.block_on(args.serve())) {
+        Ok(Ok(())) => Outcome::default(),
+        Ok(Err(error)) => error.into(),
+        Err(error) => ServeError::from(error).into(),
     }
 }
 
@@ -95,13 +101,15 @@ impl ServeArgs {
         let app = router(Arc::new(cluster.clone()), self.options(), Arc::clone(&health));
         let given = self.api_audiences.clone();
         let audiences = ApiAudiences { given, token_file: api.token_file, cluster };
+        // Whoever reads that it listens may stop it at once.
+        let mut stop = signals::listen(Verdict::Yes, LINGER + DRAIN + GRACE)?;
         let listener = TcpListener::bind(self.listen)
             .await
             .map_err(|source| ServeError::Listen { address: self.listen, source })?;
         tracing::info!(address = %listener.local_addr()?, api_server = api.server, "webhook listens");
-        let limits = Limits { body_size: BODY_SIZE, ..Limits::default() };
+        let limits = Limits { body_size: BODY_SIZE, drain: DRAIN, ..Limits::default() };
         tokio::select! {
-            () = serve(listener, tls, app, limits, stopped()) => tracing::info!("webhook stopped"),
+            () = serve(listener, tls, app, limits, stopped(&mut stop)) => tracing::info!("webhook stopped"),
             () = health.probe(PROBE, || audiences.learn()) => {}
         }
         Ok(())
@@ -125,13 +133,10 @@ impl ServeArgs {
 }
 
 /// Ends when we shall: at once for people, a little later for a kubelet.
-async fn stopped() {
-    tokio::select! {
-        _ = received(SignalKind::interrupt()) => {}
-        _ = received(SignalKind::terminate()) => {
-            tracing::info!("webhook is to stop; it goes on for a little while");
-            tokio::time::sleep(LINGER).await;
-        }
+async fn stopped(stop: &mut Stop) {
+    if stop.signal().await == SignalKind::terminate() {
+        tracing::info!("webhook is to stop; it goes on for a little while");
+        tokio::time::sleep(LINGER).await;
     }
 }
 

@@ -5,23 +5,13 @@ use super::{
     stage::{APP, BASE, Stage},
     story::Story,
 };
-use crate::{
-    explain::command::quoted,
-    lookup::{LookupFailure, unless_stopped},
-};
+use crate::{explain::command::quoted, signals::Stop};
 
-/// Tells what there is to play with, and waits for a signal.
-pub(super) async fn until_stopped(stage: &Stage, story: &mut Story) -> Result<(), LookupFailure> {
-    let waited = unless_stopped(async {
-        // Whoever reads that it is ready may stop it at once: by then signals are waited for.
-        tokio::task::yield_now().await;
-        story.say(&commands(stage));
-        std::future::pending::<()>().await;
-    });
-    match waited.await {
-        Ok(()) | Err(LookupFailure::Stopped) => Ok(()),
-        Err(error) => Err(error),
-    }
+/// Tells what there is to play with, and waits for a signal. That is how it ends, so the exit code is the story's.
+pub(super) async fn until_stopped(stage: &Stage, story: &mut Story, stop: &mut Stop) {
+    stop.exits_with(story.verdict());
+    story.say(&commands(stage));
+    stop.signal().await;
 }
 
 /// They are short because everything is in one directory.

@@ -74,12 +74,19 @@ impl Story {
     }
 
     pub(super) fn outcome(self) -> Outcome {
-        if let Some(error) = self.unwritten {
-            let stderr = format!("keyfob: the story could not be written: {error}\n");
-            return Outcome { stderr, verdict: Verdict::Unwritten, ..Outcome::default() };
+        let unwritten = |error| format!("keyfob: the story could not be written: {error}\n");
+        let verdict = self.verdict();
+        let stderr = self.unwritten.map(unwritten).unwrap_or_default();
+        Outcome { stderr, verdict, ..Outcome::default() }
+    }
+
+    /// Whether every step did what it should, and could be told.
+    pub(super) fn verdict(&self) -> Verdict {
+        match (&self.unwritten, self.went_wrong) {
+            (Some(_), _) => Verdict::Unwritten,
+            (None, true) => Verdict::No,
+            (None, false) => Verdict::Yes,
         }
-        let verdict = if self.went_wrong { Verdict::No } else { Verdict::Yes };
-        Outcome { verdict, ..Outcome::default() }
     }
 }
 

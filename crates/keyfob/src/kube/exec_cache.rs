@@ -26,6 +26,7 @@ use thiserror::Error;
 use crate::{
     Outcome, Verdict,
     lookup::{LookupFailure, unless_stopped},
+    signals::Workers,
 };
 
 #[derive(Debug, Args)]
@@ -137,14 +138,14 @@ impl ExecCacheArgs {
 /// Waits or runs. A plugin that has the terminal gets Ctrl-C itself, and must live to put the terminal in order; any other
 /// ends with us.
 fn fetch(cache: &ExecCache, question: &ExecQuestion) -> Result<Secret<Vec<u8>>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(LookupFailure::from)?;
-    let fetched = if question.is_interactive() {
-        runtime.block_on(cache.fetch(question))
-    } else {
-        runtime.block_on(unless_stopped(cache.fetch(question)))?
-    };
-    Ok(fetched?)
+    let fetched = Workers::new().and_then(|runtime| {
+        if question.is_interactive() {
+            runtime.block_on(cache.fetch(question)).map(Ok)
+        } else {
+            runtime.block_on(unless_stopped(cache.fetch(question)))
+        }
+    });
+    Ok(fetched.map_err(LookupFailure::from).flatten()??)
 }
 
 /// People read stderr; there is nowhere to complain to if they cannot.

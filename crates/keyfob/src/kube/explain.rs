@@ -13,7 +13,7 @@ use clap::Args;
 
 use self::gather::Gathering;
 use super::cluster_args::ClusterArgs;
-use crate::{Outcome, cli::Output, lookup::unless_stopped};
+use crate::{Outcome, cli::Output, lookup::unless_stopped, signals::Workers};
 
 #[derive(Debug, Args)]
 #[command(
@@ -43,14 +43,12 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn run(args: &ExplainArgs) -> Outcome {
     args.cluster.logging.start();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return Outcome::wrong_input(&error),
-    };
     let gathered = async { Gathering::default().all(&args.cluster, args.no_run).await };
-    let (report, verdict) = match runtime.block_on(unless_stopped(gathered)) {
-        Ok(gathered) => gathered,
-        Err(stopped) => return stopped.into(),
+    let gathered = Workers::new().and_then(|runtime| runtime.block_on(unless_stopped(gathered)));
+    let (report, verdict) = match gathered {
+        Ok(Ok(gathered)) => gathered,
+        Ok(Err(stopped)) => return stopped.into(),
+        Err(error) => return Outcome::wrong_input(&error),
     };
     let stdout = match args.output {
         Output::Table => text::print(&report),

@@ -27,7 +27,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 
 use self::{doorkeeper::Doorkeeper, forward::forward, socket::SocketFile};
-use super::{cluster_args::ClusterArgs, on_cluster};
+use super::{cluster_args::ClusterArgs, on_cluster_until};
 use crate::{Outcome, Verdict, lookup::LookupFailure};
 
 #[derive(Debug, Args)]
@@ -52,7 +52,7 @@ pub(super) struct ProxyArgs {
 }
 
 pub(super) fn run(args: &ProxyArgs) -> Outcome {
-    let done = on_cluster(&args.cluster, async |cluster| {
+    let done = on_cluster_until(Verdict::Yes, &args.cluster, async |cluster| {
         let (client, _) = cluster.connect()?;
         Ok(match args.serve(client).await {
             Ok(never) => never,
