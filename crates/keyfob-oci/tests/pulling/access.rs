@@ -130,7 +130,7 @@ async fn a_manifest_that_names_anothers_blobs_does_not_open_a_private_image() {
             let stolen = node.pull(&registry.image_of(STOLEN), login.as_ref()).await;
 
             let error = stolen.unwrap_err();
-            assert!(matches!(error, PullError::NotFound { .. }), "{number}: {error}");
+            assert!(matches!(error, PullError::BadAnswer { .. }), "{number}: {error}");
         }
         assert_only_private(&node, &registry);
     }
@@ -153,7 +153,7 @@ async fn an_index_that_leads_to_anothers_manifest_does_not_open_a_private_image(
 
     let error = node.pull(&registry.image_of(STOLEN), None).await.unwrap_err();
 
-    assert!(matches!(error, PullError::NotFound { .. }), "{error}");
+    assert!(matches!(error, PullError::BadAnswer { .. }), "{error}");
     assert_only_private(&node, &registry);
 }
 
@@ -186,7 +186,7 @@ async fn a_manifest_that_says_that_anothers_blobs_are_elsewhere_does_not_open_a_
 
         let error = node.pull(&thief.image(), None).await.unwrap_err();
 
-        assert!(matches!(error, PullError::NotFound { .. }), "{error}");
+        assert!(matches!(error, PullError::BadAnswer { .. }), "{error}");
         assert_only_private(&node, &registry);
     }
 }
@@ -279,7 +279,7 @@ async fn whoever_waits_for_anothers_download_must_prove_access_too() {
 
     pulled.unwrap();
     let error = stolen.unwrap_err();
-    assert!(matches!(error, PullError::NotFound { .. }), "{error}");
+    assert!(matches!(error, PullError::BadAnswer { .. }), "{error}");
     assert_only_private(&node, &registry);
 }
 
@@ -307,7 +307,7 @@ async fn what_an_interrupted_pull_left_is_no_proof_for_others() {
 
         for image in [registry.image_of(STOLEN), thief.image()] {
             let error = node.pull(&image, None).await.unwrap_err();
-            assert!(matches!(error, PullError::NotFound { .. }), "{left}: {image}: {error}");
+            assert!(matches!(error, PullError::BadAnswer { .. }), "{left}: {image}: {error}");
         }
     }
 }
@@ -326,7 +326,7 @@ async fn a_mirror_must_have_what_it_names() {
     });
     let honest = Registry::honest(contents());
 
-    assert!(matches!(pull(&empty).await, Err(PullError::NotFound { .. })));
+    assert!(matches!(pull(&empty).await, Err(PullError::BadAnswer { .. })));
     pull(&honest).await.unwrap();
     pull(&honest).await.unwrap();
 

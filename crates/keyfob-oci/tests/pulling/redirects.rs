@@ -66,7 +66,7 @@ async fn a_secret_does_not_come_back_with_the_way() {
 
     let error = Node::new().pull(&registry.image(), Some(&login("ada", "x"))).await.unwrap_err();
 
-    assert!(matches!(error, PullError::NotFound { .. }), "{error}");
+    assert!(matches!(error, PullError::BadAnswer { .. }), "{error}");
 }
 
 #[tokio::test]
