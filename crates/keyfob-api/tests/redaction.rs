@@ -102,6 +102,9 @@ fn a_value_is_hidden_by_the_name_in_front_of_it() {
         ("https://x-access-token1@github.com/a", "https://[redacted]@github.com/a"),
         ("-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\nok", "[redacted]\nok"),
         ("Cookie: session=1; b=2", "Cookie: [redacted]"),
+        ("<password>hunter2</password>", "<password>[redacted]</password>"),
+        ("pw=hunter2", "pw=[redacted]"),
+        ("Authorization: Basic\n YWRhOg==\nnext", "Authorization: [redacted]\nnext"),
     ];
     for (said, expected) in rows {
         assert_eq!(shown(said), expected, "{said}");
@@ -155,6 +158,23 @@ fn redacting_twice_changes_nothing_more() {
         let once = shown(said);
         assert_eq!(shown(&once), once, "{said}");
     }
+}
+
+#[test]
+fn what_a_server_issues_does_not_displace_what_it_was_sent() {
+    let secrets = SecretSet::default();
+    secrets.learn_login("ada", &"correct-horse".into());
+    for number in 0..200 {
+        secrets.learn_issued(&format!("issued-token-{number}").into());
+    }
+    assert_eq!(secrets.redact("you sent correct-horse"), "you sent [redacted]");
+}
+
+#[test]
+fn the_password_of_a_login_that_a_plugin_printed_is_hidden() {
+    // ada:hunter2
+    let redactor = redactor("unrelated-secret").knowing(br#"{"auth":"YWRhOmh1bnRlcjI="}"#);
+    assert_eq!(redactor.redact("wrong: hunter2"), "wrong: [redacted]");
 }
 
 #[test]

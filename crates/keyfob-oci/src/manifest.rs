@@ -2,6 +2,8 @@
 //!
 //! Documents are kept as the bytes that came, since their digest is their name: what is not read here is not lost.
 
+mod names;
+
 use std::{
     collections::{BTreeMap, HashSet},
     fmt,
@@ -126,6 +128,9 @@ pub enum ManifestError {
         /// What it says itself.
         said: String,
     },
+    /// It has a field that programs in Go read as another one, and might take for it.
+    #[error("it has a field {0:?}, which some programs take for {1:?}")]
+    Misspelt(String, &'static str),
     /// It is not JSON.
     #[error(transparent)]
     NotTheJson(#[from] NotTheJson),
@@ -150,6 +155,7 @@ impl ManifestError {
             Self::Mistyped { sent, said } => {
                 Self::Mistyped { sent: change(&sent), said: change(&said) }
             }
+            Self::Misspelt(name, meant) => Self::Misspelt(change(&name), meant),
             Self::UnknownType(text) => Self::UnknownType(change(&text)),
             Self::Ambiguous
             | Self::Incomplete(..)
@@ -207,6 +213,7 @@ impl Document {
             return Err(ManifestError::Schema1);
         }
         let raw: Raw = keyfob_http::json(bytes)?;
+        names::check(bytes)?;
         if raw.schema_version == Some(1) || raw.fs_layers.is_some() {
             return Err(ManifestError::Schema1);
         }

@@ -56,6 +56,19 @@ pub fn echoes(secret: &str) -> Vec<(&'static str, String)> {
         ("HTML entities without semicolons", each_char(secret, |c| format!("&#{}", u32::from(c)))),
         ("quoted-printable", each_byte(secret, |byte| format!("={byte:02X}"))),
         ("HTML entities in hex", each_char(secret, |c| format!("&#x{:X};", u32::from(c)))),
+        ("percent-encoded four times", percent.replace('%', "%252525")),
+        ("base64 of every byte percent-encoded", BASE64_STANDARD.encode(&percent)),
+        ("base64 of UTF-16", BASE64_STANDARD.encode(utf16(secret))),
+        ("hex of UTF-16", utf16(secret).iter().map(|byte| format!("{byte:02x}")).collect()),
+        ("hex with slashes", joined(secret, " / ", |byte| format!("{byte:02x}"))),
+        ("coloured", each_char(secret, |c| format!("{c}\u{1b}[1;31m"))),
+        ("with an 8-bit control sequence", each_char(secret, |c| format!("{c}\u{9b}0m"))),
+        ("with a terminal's title", each_char(secret, |c| format!("{c}\u{1b}]0;t\u{7}"))),
+        ("with zero-width spaces", each_char(secret, |c| format!("{c}\u{200b}"))),
+        (
+            "with soft hyphens and marks",
+            each_char(secret, |c| format!("{c}\u{ad}\u{feff}\u{202e}")),
+        ),
     ]
 }
 
@@ -93,6 +106,10 @@ fn each_char(text: &str, encode: impl Fn(char) -> String) -> String {
 fn each_unit(text: &str) -> String {
     let escaped = text.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
     escaped.collect::<Vec<_>>().concat()
+}
+
+fn utf16(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
 fn joined(text: &str, separator: &str, encode: impl Fn(u8) -> String) -> String {

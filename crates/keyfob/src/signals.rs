@@ -13,6 +13,7 @@ use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU8, Ordering},
+        mpsc,
     },
     task::Poll,
     thread,
@@ -69,16 +70,29 @@ pub(crate) fn listen(verdict: Verdict, grace: Duration) -> io::Result<Stop> {
     if LISTENS.swap(true, Ordering::Relaxed) {
         return Err(io::Error::other("signals are listened for already"));
     }
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let signals = {
-        let _context = runtime.enter();
-        Signals::listen()?
-    };
     let ending = Arc::new(Ending::new(verdict));
     let (tell, told) = watch::channel(None);
-    let end = end_at_signal(signals, tell, grace, Arc::clone(&ending));
-    let watch = move || runtime.block_on(end);
+    let (report, reported) = mpsc::sync_channel(1);
+    let its_ending = Arc::clone(&ending);
+    // The runtime is the thread's own: dropped in the middle of other work it would panic.
+    let watch = move || {
+        let prepared = runtime::Builder::new_current_thread().enable_all().build();
+        let prepared = prepared.and_then(|runtime| {
+            let _context = runtime.enter();
+            let signals = Signals::listen()?;
+            drop(_context);
+            Ok((runtime, signals))
+        });
+        match prepared {
+            Ok((runtime, signals)) => {
+                report.send(Ok(())).unwrap_or_default();
+                runtime.block_on(end_at_signal(signals, tell, grace, its_ending));
+            }
+            Err(error) => report.send(Err(error)).unwrap_or_default(),
+        }
+    };
     thread::Builder::new().name("keyfob-signals".into()).stack_size(128 << 10).spawn(watch)?;
+    reported.recv().map_err(io::Error::other)??;
     Ok(Stop { told, ending })
 }
 

@@ -135,7 +135,10 @@ fn add_forms(forms: &mut BTreeSet<(Vec<u8>, bool)>, secret: &[u8], depth: Depth)
     for view in View::unescaped(secret) {
         add(&view.bytes, false);
     }
-    for plain in [secret.to_vec(), form_encoded(secret), json_escaped(secret)] {
+    let percent: Vec<u8> = hex(secret).chunks(2).flat_map(|byte| [b"%", byte].concat()).collect();
+    let [little, big] = utf16(secret);
+    for plain in [secret.to_vec(), form_encoded(secret), json_escaped(secret), percent, little, big]
+    {
         for core in cores(&plain) {
             add(&core, true);
         }
@@ -152,6 +155,15 @@ fn add_forms(forms: &mut BTreeSet<(Vec<u8>, bool)>, secret: &[u8], depth: Depth)
         // With its spaces: it is looked for among numbers, and nowhere else.
         forms.insert((numbers(secret), true));
     }
+}
+
+/// A text in UTF-16, little-endian and big-endian; nothing if it is not text.
+fn utf16(secret: &[u8]) -> [Vec<u8>; 2] {
+    let units: Vec<u16> = std::str::from_utf8(secret).unwrap_or_default().encode_utf16().collect();
+    [
+        units.iter().flat_map(|unit| unit.to_le_bytes()).collect(),
+        units.iter().flat_map(|unit| unit.to_be_bytes()).collect(),
+    ]
 }
 
 /// The characters of base64 that depend on a text alone when it stands within something longer, at each of the three

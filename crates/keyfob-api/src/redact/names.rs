@@ -15,8 +15,18 @@ use super::REDACTED;
 pub fn speaks_of_a_secret(name: &str) -> bool {
     const WITHIN: [&str; 8] =
         ["token", "secret", "passw", "passphrase", "passcode", "pwd", "credential", "apikey"];
-    const WORDS: [&str; 9] =
-        ["pass", "auth", "authorization", "jwt", "cookie", "assertion", "signature", "sig", "psk"];
+    const WORDS: [&str; 10] = [
+        "pass",
+        "pw",
+        "auth",
+        "authorization",
+        "jwt",
+        "cookie",
+        "assertion",
+        "signature",
+        "sig",
+        "psk",
+    ];
     const ENDS: [&str; 27] = [
         // Programs and parts of programs that handle secrets.
         "provider",
@@ -147,6 +157,7 @@ impl<'a> Name<'a> {
             return self.scheme_value(at + space).filter(|_| space > 0 && !is_quoted);
         }
         match rest(self.text, at + space) {
+            [b'>', ..] if space == 0 => self.element(at + 1),
             [b'=', ..] => self.assigned(at + space + 1),
             [b':', b':' | b'/', ..] => None,
             [b':', b'=', ..] => self.assigned(at + space + 2),
@@ -181,7 +192,7 @@ impl<'a> Name<'a> {
         let space = count(self.text, at, is_blank);
         let at = at + space;
         if self.kind == Kind::Header {
-            return self.line(at);
+            return self.header(at);
         }
         if let Some(value) = self.quoted(at).or_else(|| self.block(at)) {
             return self.unless_neutral(value);
@@ -199,6 +210,28 @@ impl<'a> Name<'a> {
             _ => !is_error && looks_random(text),
         };
         self.unless_neutral(word).filter(|_| is_value)
+    }
+
+    /// The value of a header, which may be folded behind its scheme.
+    fn header(&self, at: usize) -> Option<Range<usize>> {
+        let line = self.line(at).unwrap_or(at..at);
+        let shown = self.text.get(line.clone()).unwrap_or_default();
+        let is_folded =
+            ["", "basic", "bearer"].iter().any(|it| shown.eq_ignore_ascii_case(it.as_bytes()));
+        let next = line.end + count(self.text, line.end, |byte| byte.is_ascii_whitespace());
+        let value = match self.line(next).filter(|_| is_folded) {
+            Some(next) => line.start..next.end,
+            None => line,
+        };
+        (!value.is_empty()).then_some(value)
+    }
+
+    /// The content of an XML element.
+    fn element(&self, at: usize) -> Option<Range<usize>> {
+        let before = self.at.start.checked_sub(1).and_then(|before| self.text.get(before));
+        let length = count(self.text, at, |byte| byte != b'<');
+        let value = at..at + length;
+        self.unless_neutral(value).filter(|_| before == Some(&b'<') && length > 0)
     }
 
     /// Whether it is the name of something that people choose, perhaps in several words.
@@ -295,13 +328,6 @@ impl<'a> Name<'a> {
 
     /// A switch or nothing at all is no secret, nor is what was redacted before, whose brackets look like those of a list.
     fn unless_neutral(&self, value: Range<usize>) -> Option<Range<usize>> {
-        let list = value.start.saturating_sub(1);
-        if [list, value.start]
-            .iter()
-            .any(|at| rest(self.text, *at).starts_with(REDACTED.as_bytes()))
-        {
-            return None;
-        }
         const NEUTRAL: [&[u8]; 14] = [
             b"",
             b"true",
@@ -318,6 +344,13 @@ impl<'a> Name<'a> {
             b"{",
             b"[redacted]",
         ];
+        let list = value.start.saturating_sub(1);
+        if [list, value.start]
+            .iter()
+            .any(|at| rest(self.text, *at).starts_with(REDACTED.as_bytes()))
+        {
+            return None;
+        }
         let text = self.text.get(value.clone())?.to_ascii_lowercase();
         (!NEUTRAL.contains(&text.as_slice())).then_some(value)
     }

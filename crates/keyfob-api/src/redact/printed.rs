@@ -1,5 +1,7 @@
 //! What a plugin printed on stdout, as far as it must not be seen on stderr.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
 use super::names::speaks_of_a_secret;
 use crate::{
     Secret,
@@ -59,6 +61,7 @@ impl Texts {
 
     fn add(&mut self, text: &str, is_secret: bool) {
         if is_secret {
+            self.secrets.extend(password_in(text));
             self.secrets.push(text.into());
         } else if text.len() >= SHORTEST {
             self.others.push(text.into());
@@ -94,6 +97,13 @@ impl Texts {
             }
         }
     }
+}
+
+/// The password of a login in base64, as docker's configuration files have it.
+fn password_in(text: &str) -> Option<Secret<String>> {
+    let login = Secret::new(BASE64_STANDARD.decode(text.trim()).ok()?);
+    let (_, password) = std::str::from_utf8(login.expose()).ok()?.split_once(':')?;
+    Some(password.into())
 }
 
 fn is_structured(document: &Document) -> bool {

@@ -27,30 +27,31 @@ pub struct SecretSet(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
-    secrets: Vec<Secret<String>>,
+    /// What we sent, or may send: the one used longest ago comes first.
+    sent: Vec<Secret<String>>,
+    /// What the other side issued. However much it is, it displaces nothing that we sent.
+    issued: Vec<Secret<String>>,
     redactor: Option<Arc<Redactor>>,
 }
 
 impl SecretSet {
-    /// How many secrets are remembered; then the oldest are forgotten.
+    /// How many secrets of each kind are remembered; then the one used longest ago is forgotten.
     const MOST: usize = 64;
 
     /// From here on this is hidden.
     pub fn learn(&self, secret: &Secret<String>) {
         let mut known = self.known();
-        if secret.expose().trim().is_empty() {
-            return;
+        if remember(&mut known.sent, secret) {
+            known.redactor = None;
         }
-        if let Some(at) = known.secrets.iter().position(|each| each == secret) {
-            // What is still in use must not be the next to be forgotten.
-            known.secrets.get_mut(at..).unwrap_or_default().rotate_left(1);
-            return;
+    }
+
+    /// From here on something that the other side issued is hidden.
+    pub fn learn_issued(&self, secret: &Secret<String>) {
+        let mut known = self.known();
+        if remember(&mut known.issued, secret) {
+            known.redactor = None;
         }
-        if known.secrets.len() >= Self::MOST {
-            known.secrets.remove(0);
-        }
-        known.secrets.push(secret.clone());
-        known.redactor = None;
     }
 
     /// From here on a password is hidden, and user name and password together.
@@ -84,8 +85,9 @@ impl SecretSet {
     /// Knows what is known by now.
     pub fn redactor(&self) -> Arc<Redactor> {
         let mut known = self.known();
-        let Known { secrets, redactor } = &mut *known;
-        Arc::clone(redactor.get_or_insert_with(|| Arc::new(Redactor::new(&*secrets))))
+        let Known { sent, issued, redactor } = &mut *known;
+        let secrets = || sent.iter().chain(&*issued);
+        Arc::clone(redactor.get_or_insert_with(|| Arc::new(Redactor::new(secrets()))))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -93,8 +95,25 @@ impl SecretSet {
     }
 }
 
+/// Adds a secret, or notes that it is used; true if it is new.
+fn remember(secrets: &mut Vec<Secret<String>>, secret: &Secret<String>) -> bool {
+    if secret.expose().trim().is_empty() {
+        return false;
+    }
+    if let Some(at) = secrets.iter().position(|each| each == secret) {
+        secrets.get_mut(at..).unwrap_or_default().rotate_left(1);
+        return false;
+    }
+    if secrets.len() >= SecretSet::MOST {
+        secrets.remove(0);
+    }
+    secrets.push(secret.clone());
+    true
+}
+
 impl fmt::Debug for SecretSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SecretSet({} secrets)", self.known().secrets.len())
+        let known = self.known();
+        write!(f, "SecretSet({} secrets)", known.sent.len() + known.issued.len())
     }
 }

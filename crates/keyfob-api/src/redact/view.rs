@@ -44,22 +44,48 @@ impl View {
 
     /// The text as it is, and with its escapes undone, repeatedly: what is encoded twice reads plainly in the last of them.
     pub(super) fn unescaped(text: &[u8]) -> Vec<Self> {
-        const ROUNDS: usize = 3;
+        const ROUNDS: usize = 5;
+        let visible = Self::of(text).visible();
         let mut views = vec![Self::of(text)];
+        if visible.bytes.len() < text.len() {
+            views.push(visible.copy());
+        }
         for escapes in Escapes::EACH {
-            let mut last = Self::of(text);
+            let mut last = visible.copy();
             for _ in 0..ROUNDS {
-                let next = last.unescape(escapes);
+                let next = last.unescape(escapes).visible();
                 if next.bytes == last.bytes {
                     break;
                 }
                 if views.iter().all(|view| view.bytes != next.bytes) {
-                    views.push(Self { bytes: next.bytes.clone(), origin: next.origin.clone() });
+                    views.push(next.copy());
                 }
                 last = next;
             }
         }
         views
+    }
+
+    fn copy(&self) -> Self {
+        Self { bytes: self.bytes.clone(), origin: self.origin.clone() }
+    }
+
+    /// Without what a terminal does not show: sequences that steer it, and characters without width. A secret that is
+    /// interspersed with them reads plainly.
+    fn visible(&self) -> Self {
+        let mut view = Self::empty();
+        let mut at = 0;
+        while let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            match invisible(rest) {
+                0 => {
+                    let origin = self.origin(&(at..at + 1)).unwrap_or_default();
+                    view.push(rest.get(..1).unwrap_or_default(), &origin);
+                    at += 1;
+                }
+                length => at += length,
+            }
+        }
+        view
     }
 
     /// Where a part of this view stands in the original.
@@ -113,7 +139,7 @@ impl View {
                 Some(digit) if digit.is_ascii_hexdigit() => {
                     view.push(&[digit.to_ascii_lowercase()], &origin);
                 }
-                Some(byte) if b" \t\r\n:-,;._|[]\"'".contains(&byte) => {}
+                Some(byte) if b" \t\r\n:-,;._|/[]\"'".contains(&byte) => {}
                 _ => view.push(b"!", &origin),
             }
             at += 1;
@@ -153,6 +179,33 @@ pub(super) fn compact(byte: u8) -> Option<u8> {
         b'_' => Some(b'/'),
         byte if byte.is_ascii_whitespace() || byte.is_ascii_control() => None,
         byte => Some(byte.to_ascii_lowercase()),
+    }
+}
+
+/// How many bytes at the beginning of a text a terminal does not show.
+fn invisible(text: &[u8]) -> usize {
+    let sequence = |start: usize, is_end: fn(&u8) -> bool| {
+        const LONGEST: usize = 64;
+        let inside = text.get(start..text.len().min(start + LONGEST)).unwrap_or_default();
+        inside.iter().position(is_end).map_or(start, |end| start + end + 1)
+    };
+    let ends_control: fn(&u8) -> bool = |byte| (0x40..=0x7e).contains(byte);
+    let ends_command: fn(&u8) -> bool = |byte| matches!(byte, 0x07 | b'\\');
+    match text {
+        [0x1b, b'[', ..] | [0xc2, 0x9b, ..] => sequence(2, ends_control),
+        [0x1b, b']' | b'P' | b'_' | b'^', ..] => sequence(2, ends_command),
+        [0x1b, ..] => 1,
+        // Soft hyphen; Arabic letter mark.
+        [0xc2, 0xad, ..] | [0xd8, 0x9c, ..] => 2,
+        // Zero-width characters, marks of direction, variation selectors, the byte order mark.
+        [0xe2, 0x80, 0x8b..=0x8f | 0xaa..=0xae, ..]
+        | [0xe2, 0x81, 0xa0..=0xaf, ..]
+        | [0xe1, 0xa0, 0x8e, ..]
+        | [0xef, 0xb8, 0x80..=0x8f, ..]
+        | [0xef, 0xbb, 0xbf, ..] => 3,
+        // Tags.
+        [0xf3, 0xa0, 0x80..=0x87, _, ..] => 4,
+        _ => 0,
     }
 }
 

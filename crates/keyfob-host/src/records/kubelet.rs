@@ -144,16 +144,24 @@ fn root_directories(process: &Path) -> Vec<PathBuf> {
     };
     let line = String::from_utf8_lossy(&line);
     let words: Vec<&str> = line.split('\0').collect();
-    let told = words.iter().enumerate().filter_map(|(at, word)| {
-        let (_, behind) = word.rsplit_once(FLAG)?;
-        match behind.strip_prefix('=') {
-            Some(path) => Some(path),
-            None if behind.is_empty() => words.get(at + 1).copied(),
-            None => None,
-        }
+    let told = words.iter().enumerate().flat_map(|(at, word)| {
+        let next = words.get(at + 1).copied();
+        // Distributions pass on several flags in one word: `--kubelet-extra-args=--root-dir=/a --v=2`.
+        let flags = word.strip_prefix("--kubelet-extra-args=").unwrap_or(word);
+        flags.split(" -").filter_map(move |flag| told_by(flag, next))
     });
     let told: Vec<PathBuf> = told.map(PathBuf::from).collect();
     if told.is_empty() { DEFAULTS.map(PathBuf::from).into() } else { told }
+}
+
+/// The root directory that a flag tells, or that the next word does: `--root-dir=/a`, `--kubelet-arg=root-dir=/a`,
+/// `--kubelet-root-dir /a`.
+fn told_by<'a>(flag: &'a str, next: Option<&'a str>) -> Option<&'a str> {
+    let flag = flag.strip_prefix("--kubelet-arg=").unwrap_or(flag).trim_start_matches('-');
+    let (name, value) =
+        flag.split_once('=').map_or((flag, next), |(name, value)| (name, Some(value)));
+    let is_it = name.ends_with(FLAG) && !name.contains('/');
+    value.filter(|_| is_it)
 }
 
 /// The same for every path that leads to a directory.
@@ -190,6 +198,24 @@ mod tests {
 
             assert!(socket.exists());
             assert_eq!(RunningKubelet::find(root.path()), None, "it is what a killed one leaves");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_directory_is_not_taken_for_the_flag() {
+        for (words, told) in [
+            (&["--root-dir=/a/my-root-dir"][..], Some("/a/my-root-dir")),
+            (&["--root-dir", "/a/root-dir/x"], Some("/a/root-dir/x")),
+            (&["--kubelet-arg=root-dir=/a/root-dir=b"], Some("/a/root-dir=b")),
+            (&["--kubelet-root-dir=/a"], Some("/a")),
+            (&["--kubelet-extra-args=--v=2 --root-dir=/a --x"], Some("/a")),
+            (&["--config=/a/root-dir"], None),
+        ] {
+            let process = with_process("kubelet", words, Path::new("/"));
+            let found = root_directories(&process.path().join("42"));
+            let expected =
+                told.map_or(DEFAULTS.map(PathBuf::from).into(), |told| vec![told.into()]);
+            assert_eq!(found, expected, "{words:?}");
         }
     }
 

@@ -39,7 +39,7 @@ impl Repository {
         }
         let body = answer.body(LARGEST_TOKEN).await?;
         for secret in issued(body.expose()) {
-            self.secrets.learn(&secret);
+            self.secrets.learn_issued(&secret);
         }
         let what = || answer.what().to_owned();
         let token: TokenAnswer = keyfob_http::json(body.expose())

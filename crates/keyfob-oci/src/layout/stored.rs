@@ -147,6 +147,10 @@ impl Entry {
         if !contents.iter().all(|each| layout.has(&each.digest, each.size)) {
             return None;
         }
+        // A layer that is elsewhere may have come here with another image: then a pull must prove access to it.
+        if manifest.elsewhere().any(|each| layout.has_any(&each.digest)) {
+            return None;
+        }
         let platform = descriptor.platform.clone();
         Some(StoredImage {
             name: self.name.clone(),

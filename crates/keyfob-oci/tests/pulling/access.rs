@@ -158,6 +158,26 @@ async fn an_index_that_leads_to_anothers_manifest_does_not_open_a_private_image(
 }
 
 #[tokio::test]
+async fn a_manifest_that_names_anothers_layers_in_another_case_is_refused() {
+    let registry = registry(contents(), |_, honest| honest);
+    let node = node(&registry).await;
+    let descriptor =
+        |content: &[u8]| json!({"digest": Digest::sha256(content), "size": content.len()});
+    let mut stolen = Contents::default();
+    stolen.add_blob(CONFIG);
+    stolen.add_blob(b"own layer");
+    let manifest = stolen.add_manifest(&json!({"schemaVersion": 2, "mediaType": OCI_MANIFEST,
+        "config": descriptor(CONFIG), "layers": [descriptor(b"own layer")], "Layers": [descriptor(&large())]}));
+    stolen.tag("v1", &manifest);
+    let thief = Registry::honest(stolen);
+
+    let error = node.pull(&thief.image(), None).await.unwrap_err();
+
+    assert!(matches!(error, PullError::Manifest { .. }), "{error}");
+    assert_only_private(&node, &registry);
+}
+
+#[tokio::test]
 async fn a_manifest_that_says_that_anothers_blobs_are_elsewhere_does_not_open_a_private_image() {
     let foreign = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
     for parts in [&["config"][..], &["layers"], &["config", "layers"]] {

@@ -33,8 +33,18 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 
 /// Headers by which a program would say who asks, or from where: API servers believe some of them if they come from an
 /// authenticating proxy, or write them to their audit logs.
-const WHO_ASKS: [HeaderName; 3] = [AUTHORIZATION, FORWARDED, HeaderName::from_static("x-real-ip")];
-const WHO_ASKS_PREFIXES: [&str; 3] = ["impersonate-", "x-forwarded-", "x-remote-"];
+const WHO_ASKS: [HeaderName; 2] = [AUTHORIZATION, FORWARDED];
+const WHO_ASKS_PREFIXES: [&str; 9] = [
+    "impersonate-",
+    "x-forwarded-",
+    "x-original-forwarded-",
+    "x-remote-",
+    "x-real-ip",
+    "x-client-ip",
+    "client-ip",
+    "true-client-ip",
+    "audit-id",
+];
 
 /// A websocket's subprotocol that is a bearer token.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
@@ -101,8 +111,11 @@ fn clean(headers: &mut HeaderMap, upgrade: Option<HeaderValue>) {
     for name in WHO_ASKS.into_iter().chain([HOST, ORIGIN]) {
         headers.remove(name);
     }
-    let says_who =
-        |name: &&HeaderName| WHO_ASKS_PREFIXES.iter().any(|it| name.as_str().starts_with(it));
+    // Some servers read `_` in a name as `-`.
+    let says_who = |name: &&HeaderName| {
+        let name = name.as_str().replace('_', "-");
+        WHO_ASKS_PREFIXES.iter().any(|it| name.starts_with(it))
+    };
     for name in headers.keys().filter(says_who).cloned().collect::<Vec<_>>() {
         headers.remove(name);
     }
