@@ -2,11 +2,15 @@
 
 use clap::{Args, ValueEnum};
 use keyfob_api::ImageRef;
-use keyfob_host::{Credential, DockerConfig};
+use keyfob_exec::on_one_line;
+use keyfob_host::{CallError, Chain, Credential, DockerConfig, IdentityError, ProviderOutcome};
 use serde::Serialize;
 
 use crate::{
-    Outcome, Verdict, host_args::SourceArgs, identity_args::Puller, lookup::Found,
+    Outcome, Verdict,
+    host_args::SourceArgs,
+    identity_args::Puller,
+    lookup::{Found, Sources},
     match_images::shown,
 };
 
@@ -50,17 +54,18 @@ pub(crate) fn run(args: &GetArgs) -> Outcome {
         Err(error) => return error.into(),
     };
     let mut outcome = match sources.find(&image) {
-        Ok(found) => args.print(&image, &found),
+        Ok(found) => args.print(&image, &found, &sources),
         Err(failure) => failure.into(),
     };
-    outcome.stderr += &sources.warnings();
+    let are_refusals_told = args.output != GetOutput::Json;
+    outcome.stderr += &sources.warnings_but_refusals(are_refusals_told);
     let unchecked = sources.puller.as_ref().and_then(Puller::unchecked);
     outcome.stderr.extend(unchecked.map(|what| format!("keyfob: {what}\n")));
     outcome
 }
 
 impl GetArgs {
-    fn print(&self, image: &ImageRef, found: &Found) -> Outcome {
+    fn print(&self, image: &ImageRef, found: &Found, sources: &Sources) -> Outcome {
         let answer = Answer::new(self, found);
         let stdout = match self.output {
             GetOutput::Table => answer.table(),
@@ -73,7 +78,10 @@ impl GetArgs {
         let verdict = found.verdict();
         let stderr = match self.output {
             GetOutput::Json => String::new(),
-            GetOutput::Table | GetOutput::Docker => answer.complaints(verdict),
+            GetOutput::Table | GetOutput::Docker => {
+                let failures = Failures::of(found, sources.puller.as_ref());
+                failures.lines() + &answer.nothing(verdict)
+            }
         };
         Outcome { stdout, stderr, verdict }
     }
@@ -138,19 +146,57 @@ impl<'a> Answer<'a> {
         aligned(&rows)
     }
 
-    /// For people: who failed, and that there is nothing.
-    fn complaints(&self, verdict: Verdict) -> String {
-        let failed = |failure: &Failure<'_>| {
-            format!("keyfob: provider {} failed: {}\n", shown(failure.provider), failure.error)
-        };
-        let nothing = match verdict {
-            Verdict::Yes => None,
-            _ => Some(format!(
+    /// For people: that there is nothing.
+    fn nothing(&self, verdict: Verdict) -> String {
+        match verdict {
+            Verdict::Yes => String::new(),
+            _ => format!(
                 "keyfob: no credentials for {}; \"keyfob explain\" with the same flags says why\n",
                 shown(self.image)
-            )),
-        };
-        self.errors.iter().map(failed).chain(nothing).collect()
+            ),
+        }
+    }
+}
+
+/// For people: who failed and why, and what to do about it.
+#[derive(Default)]
+struct Failures {
+    causes: Vec<String>,
+    remedies: Vec<String>,
+}
+
+impl Failures {
+    fn of(found: &Found, puller: Option<&Puller>) -> Self {
+        let mut all = Self::default();
+        for report in &found.reports {
+            let ProviderOutcome::Failed(error) = &report.outcome else { continue };
+            let refused = puller.and_then(|puller| refused(error, puller));
+            let (cause, remedies) =
+                refused.unwrap_or_else(|| (Chain(&**error).to_string(), Vec::new()));
+            all.causes.push(format!("provider {} failed: {cause}", shown(&report.provider)));
+            for remedy in remedies {
+                if !all.remedies.contains(&remedy) {
+                    all.remedies.push(remedy);
+                }
+            }
+        }
+        all
+    }
+
+    fn lines(&self) -> String {
+        let remedies = self.remedies.iter().map(|line| on_one_line(line));
+        let lines = self.causes.iter().cloned().chain(remedies);
+        lines.map(|line| format!("keyfob: {line}\n")).collect()
+    }
+}
+
+/// That the node may not have the token.
+fn refused(error: &CallError, puller: &Puller) -> Option<(String, Vec<String>)> {
+    match error {
+        CallError::Identity { audience, source: IdentityError::Forbidden(words), .. } => {
+            puller.refused(audience, words)
+        }
+        _ => None,
     }
 }
 

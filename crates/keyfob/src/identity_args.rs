@@ -10,16 +10,18 @@ use keyfob_control::{
     embedded::{Running, StartError},
     facts::Cluster,
     objects::ObjectsError,
-    rule::Policy,
+    rule::{Policy, node_of},
 };
 use keyfob_exec::SystemClock;
 use keyfob_host::{HostBuilder, KubernetesApi, PodIdentity, PodReference, TokenDirectory};
 use thiserror::Error;
 
-pub(crate) use self::node_check::{Finding, Findings, Standing};
-use self::node_check::{NodeChecked, Rules};
+pub(crate) use self::node_check::{Finding, Findings, Standing, is_of_the_audience};
+use self::node_check::{Missing, NodeChecked, Rules};
 use crate::{
     api_args::{Api, ApiArgs, ApiError},
+    explain::command::quoted,
+    match_images::shown,
     namespaced::Namespaced,
 };
 
@@ -64,7 +66,8 @@ pub(crate) struct IdentityArgs {
 enum ApiServer {
     /// A cluster's: see --kubeconfig.
     Cluster,
-    /// One in this process, that knows what --objects holds. It is asked as the pod's node, or without a pod as an admin.
+    /// One in this process, that knows what --objects holds. It is asked as the pod's node; without a pod, or with --as-me,
+    /// as an admin.
     Embedded,
 }
 
@@ -75,6 +78,8 @@ pub(crate) struct Puller {
     pub(crate) place: Place,
     /// What is known of the requests for tokens; nothing is if they come from files.
     pub(crate) findings: Option<Arc<Findings>>,
+    /// Where a role that is missing is to be added.
+    missing: Missing,
     #[expect(dead_code, reason = "it answers until it is dropped")]
     server: Option<Running>,
 }
@@ -85,11 +90,21 @@ impl Puller {
         self.findings.as_ref().map(|findings| findings.all()).unwrap_or_default()
     }
 
-    /// How the requests for tokens differ from a kubelet's, a sentence each.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    /// How the requests for tokens differ from a kubelet's, and what to do about it, a line each; refusals are left out if
+    /// [`Self::refused`] told them.
+    pub(crate) fn warnings(&self, are_refusals_told: bool) -> Vec<String> {
         let findings = self.findings();
-        let differing = findings.iter().filter(|finding| finding.standing != Standing::IsNode);
-        differing.map(Finding::warning).collect()
+        let told = |finding: &&Finding| are_refusals_told && finding.cause("").is_some();
+        let others = findings.iter().filter(|finding| !told(finding));
+        others.flat_map(|finding| finding.warnings(&self.missing)).collect()
+    }
+
+    /// Why a provider that failed with these words has no token for the audience, and what to do about it, if its node may
+    /// not have one.
+    pub(crate) fn refused(&self, audience: &str, words: &str) -> Option<(String, Vec<String>)> {
+        let findings = self.findings();
+        let finding = findings.iter().find(|finding| finding.audience == audience)?;
+        Some((finding.cause(words)?, finding.remedies(&self.missing)))
     }
 
     /// That nothing can be said about a node, if tokens come from files.
@@ -198,21 +213,62 @@ impl IdentityArgs {
         if let Some(path) = &self.token_dir {
             let directory = TokenDirectory::new(path, Arc::new(SystemClock));
             let place = Place::Directory(path.clone());
-            let puller = Puller { pod, place, findings: None, server: None };
+            let missing = Missing::Cluster { kubectl: self.kubectl() };
+            let puller = Puller { pod, place, findings: None, missing, server: None };
             return Ok(Some(Opened { puller, accounts: Accounts::Directory(directory) }));
         }
-        let (place, api, server) = if self.api == Some(ApiServer::Embedded) {
-            let audiences = &self.allowed_kubelet_audiences;
-            let (api, server) = embedded::start(&self.objects, audiences, &pod).await?;
-            (Place::Embedded, api, Some(server))
+        let (place, missing, api, server) = if self.api == Some(ApiServer::Embedded) {
+            let (api, server) = self.start(&pod).await?;
+            (Place::Embedded, Missing::Objects, api, Some(server))
         } else {
             let api = self.cluster.open()?;
-            (Place::Cluster(api.server.clone()), api, None)
+            let missing = Missing::Cluster { kubectl: self.kubectl() };
+            (Place::Cluster(api.server.clone()), missing, api, None)
         };
         let accounts = self.accounts(api, timeout);
+        if server.is_none() {
+            self.check_node(&accounts).await?;
+        }
         let findings = Some(accounts.findings.clone());
-        let puller = Puller { pod, place, findings, server };
+        let puller = Puller { pod, place, findings, missing, server };
         Ok(Some(Opened { puller, accounts: Accounts::Api(Box::new(accounts)) }))
+    }
+
+    async fn start(&self, pod: &PodIdentity) -> Result<(Api, Running), IdentityArgsError> {
+        let who = embedded::Who { pod, node: self.node.as_deref(), as_me: self.as_me };
+        embedded::start(&self.objects, &self.allowed_kubelet_audiences, &who).await
+    }
+
+    /// Refuses a node that the user of the kubeconfig cannot speak for, being another. Who it is says the API server, or
+    /// else its own credential.
+    async fn check_node(&self, accounts: &NodeChecked) -> Result<(), IdentityArgsError> {
+        let Some(named) = &self.node else { return Ok(()) };
+        let (user, groups) = accounts.user().await;
+        match node_of(&user, &groups) {
+            Some(node) if node != named => Err(IdentityArgsError::OtherUser {
+                named: shown(named).into(),
+                user: shown(&user).into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The kubectl that asks the same cluster.
+    fn kubectl(&self) -> String {
+        let mut words = vec!["kubectl".to_owned()];
+        if let Some(paths) = &self.cluster.kubeconfig {
+            let paths = paths.to_string_lossy();
+            // kubectl's flag takes one file, its variable several.
+            if paths.contains(':') {
+                words.insert(0, format!("KUBECONFIG={}", quoted(&paths)));
+            } else {
+                words.extend(["--kubeconfig".to_owned(), quoted(&paths)]);
+            }
+        }
+        if let Some(context) = &self.cluster.context {
+            words.extend(["--context".to_owned(), quoted(context)]);
+        }
+        words.join(" ")
     }
 
     fn accounts(&self, api: Api, timeout: Option<Duration>) -> NodeChecked {
@@ -248,9 +304,7 @@ fn given(flags: &[(&'static str, bool)]) -> Vec<&'static str> {
 /// Why the identity flags are invalid.
 #[derive(Debug, Error)]
 pub(crate) enum IdentityArgsError {
-    #[error(
-        "{0} says nothing without --service-account NAMESPACE/NAME: as whom does the pod pull?"
-    )]
+    #[error("{0} needs --service-account NAMESPACE/NAME")]
     NoAccount(&'static str),
     #[error("--pod-uid needs --pod NAME beside it")]
     NoPod,
@@ -264,6 +318,14 @@ pub(crate) enum IdentityArgsError {
         "{0} is about an API server, and tokens from files are requested from none: leave out {0} or --token-dir"
     )]
     NothingToCheck(&'static str),
+    #[error(
+        "--node {named} contradicts the kubeconfig, whose user is {user}\nkeyfob: leave out --node, or name another kubeconfig"
+    )]
+    OtherUser { named: String, user: String },
+    #[error(
+        "--node {named} contradicts --objects, where pod {pod} runs on {node}\nkeyfob: leave out --node, or write --node {node}"
+    )]
+    OtherNode { named: String, pod: String, node: String },
     #[error("--service-account is for providers: add --config and --bin-dir")]
     NoProviders,
     #[error(transparent)]
@@ -310,12 +372,12 @@ mod tests {
                 "",
             ),
             ("--service-account a/b --node n --as-me", ""),
-            ("--as-me", "--as-me says nothing without --service-account"),
+            ("--as-me", "--as-me needs --service-account NAMESPACE/NAME"),
             ("--service-account a/b --token-dir d --node n", "leave out --node or --token-dir"),
-            ("--pod p", "--pod says nothing without --service-account"),
-            ("--token-dir d", "--token-dir says nothing without --service-account"),
-            ("--kubeconfig k", "--kubeconfig says nothing without --service-account"),
-            ("--objects o", "--objects says nothing without --service-account"),
+            ("--pod p", "--pod needs --service-account NAMESPACE/NAME"),
+            ("--token-dir d", "--token-dir needs --service-account NAMESPACE/NAME"),
+            ("--kubeconfig k", "--kubeconfig needs --service-account NAMESPACE/NAME"),
+            ("--objects o", "--objects needs --service-account NAMESPACE/NAME"),
             ("--service-account a/b --pod-uid u", "--pod-uid needs --pod"),
             (
                 "--service-account a/b --token-dir d --context c",

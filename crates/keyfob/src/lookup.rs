@@ -76,9 +76,14 @@ impl Sources {
 
     /// What a kubelet would not start with, and where it would be somebody else.
     pub(crate) fn warnings(&self) -> String {
+        self.warnings_but_refusals(false)
+    }
+
+    /// The same, without refusals if they are told already, with what to do about them.
+    pub(crate) fn warnings_but_refusals(&self, are_told: bool) -> String {
         let missing = self.providers.iter().flat_map(Providers::missing);
         let line = |error| format!("keyfob: a kubelet would not start with this: {error}\n");
-        let requests = self.puller.iter().flat_map(Puller::warnings);
+        let requests = self.puller.iter().flat_map(|puller| puller.warnings(are_told));
         let requests = requests.map(|warning| format!("keyfob: {}\n", on_one_line(&warning)));
         missing.map(line).chain(requests).collect()
     }

@@ -10,6 +10,7 @@ use axum::{body::to_bytes, http};
 use k8s_openapi::api::{
     authentication::v1::SelfSubjectReview,
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    core::v1::Node,
 };
 use keyfob_api::SecretSet;
 use kube::{
@@ -93,6 +94,11 @@ impl Cluster {
             }
             None => Err("the answer to a SelfSubjectReview names nobody".to_owned()),
         }
+    }
+
+    /// Whether there is a node of this name.
+    pub async fn has_node(&self, name: &str) -> Result<bool, String> {
+        Ok(matches!(self.get::<Node>(None, name).await?, Found::Yes(_)))
     }
 
     /// What the cluster's authorizers say, all of them together.

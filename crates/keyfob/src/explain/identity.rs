@@ -16,7 +16,7 @@ use super::{
     command, gather,
     report::{self, Problem},
 };
-use crate::identity_args::{Finding, Place, Puller, Standing};
+use crate::identity_args::{Finding, Place, Puller, Standing, is_of_the_audience};
 
 /// Whoever pulls, as it was typed.
 pub(super) fn puller(puller: &Puller) -> report::Puller {
@@ -144,12 +144,6 @@ fn of_audience(audience: &str, place: Option<&Place>) -> String {
     )
 }
 
-/// In the words of `NodeRestriction`, today's and those before.
-fn is_of_the_audience(words: &str) -> bool {
-    words.contains("is not authorized to request tokens for")
-        || words.contains("not found in pod spec volume")
-}
-
 /// For every node: pods move.
 fn grant(account: &ServiceAccountCoordinates, audience: &str) -> Result<report::Grant, GrantError> {
     let grant = Grant {
@@ -164,7 +158,9 @@ fn grant(account: &ServiceAccountCoordinates, audience: &str) -> Result<report::
 }
 
 /// What the words of a refusal ask for.
-const REFUSALS: [(&str, &str); 7] = [
+const REFUSALS: [(&str, &str); 9] = [
+    (", not on ", "leave out --node: the pod's own node requests its tokens"),
+    ("there is no node ", "correct --node, or leave it out; there are: kubectl get nodes"),
     (
         "does not know who asks",
         "log in to the cluster anew: kubectl auth whoami, with the same kubeconfig, says who asks",

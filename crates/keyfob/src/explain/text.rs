@@ -38,7 +38,8 @@ impl Page {
             self.fact("acting as", &format!("{user}{groups}"));
         }
         if !request.is_node {
-            self.fact("node", &request.finding);
+            let finding = &request.finding;
+            self.fact("node", finding.strip_prefix("node ").unwrap_or(finding));
         }
     }
 

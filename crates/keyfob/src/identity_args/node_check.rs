@@ -92,8 +92,28 @@ pub(crate) enum Standing {
 pub(crate) struct Refusal {
     /// What it would read.
     words: String,
-    /// Whether a role would allow it.
-    role_helps: bool,
+    /// What else there is to know.
+    why: Option<String>,
+    remedy: Remedy,
+}
+
+/// What helps against a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Remedy {
+    /// A role that allows the audience.
+    Role,
+    /// Something else, in a sentence.
+    Other(String),
+    Nothing,
+}
+
+/// Where a role that is missing is to be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// To the cluster, with this command.
+    Cluster { kubectl: String },
+    /// To the files of the embedded API server.
+    Objects,
 }
 
 impl Findings {
@@ -112,29 +132,78 @@ impl Findings {
 
 impl Finding {
     /// The node, as far as it is known.
-    pub(crate) fn node(&self) -> String {
-        let named = self.node.as_ref().map(|node| format!("node {}", shown(node)));
-        named.unwrap_or_else(|| "the pod's node".to_owned())
-    }
-
-    /// How this request differs from a kubelet's.
-    pub(crate) fn warning(&self) -> String {
-        let (sentence, requester) = (self.sentence(), &self.requester);
-        match &self.standing {
-            Standing::Refused(refusal) => {
-                let remedy = if refusal.role_helps { self.grant() } else { String::new() };
-                format!("{sentence}{remedy}; --as-me requests them as {requester} all the same")
-            }
-            _ => format!("the token was requested as {requester}, not as a node; {sentence}"),
+    fn node(&self) -> String {
+        match (&self.node, &self.standing) {
+            (Some(node), _) => format!("node {}", shown(node)),
+            (None, Standing::Allowed(_)) => "any node".to_owned(),
+            (None, _) => "the pod's node".to_owned(),
         }
     }
 
-    /// The command that allows it.
-    fn grant(&self) -> String {
+    /// Who may not.
+    fn refused(&self) -> String {
+        match &self.node {
+            Some(node) => format!("node {} may not", shown(node)),
+            None => "no node may".to_owned(),
+        }
+    }
+
+    /// How this request differs from a kubelet's, and what to do about it: a line each.
+    pub(crate) fn warnings(&self, missing: &Missing) -> Vec<String> {
+        let (sentence, requester) = (self.sentence(), &self.requester);
+        match &self.standing {
+            Standing::IsNode => Vec::new(),
+            Standing::Refused(_) => [sentence].into_iter().chain(self.remedies(missing)).collect(),
+            _ => vec![format!("the token was requested as {requester}, not as a node; {sentence}")],
+        }
+    }
+
+    /// What to do about a refusal, a line each. A node is refused by the API server.
+    pub(crate) fn remedies(&self, missing: &Missing) -> Vec<String> {
+        let refusal = match &self.standing {
+            Standing::Refused(refusal) => refusal,
+            Standing::IsNode => return vec![self.grant(missing)],
+            _ => return Vec::new(),
+        };
+        let remedy = match &refusal.remedy {
+            Remedy::Role => Some(self.grant(missing)),
+            Remedy::Other(remedy) => Some(remedy.clone()),
+            Remedy::Nothing => None,
+        };
+        let as_me = format!("--as-me requests the token as {}", self.requester);
+        remedy.into_iter().chain([as_me]).collect()
+    }
+
+    /// The command that allows it. A node may not run it: it may change no roles.
+    fn grant(&self, missing: &Missing) -> String {
         let [audience, account] = [&self.audience, &self.account].map(|text| quoted(text));
-        format!(
-            "; to allow it: keyfob audience rbac --audience {audience} --service-account {account} | kubectl apply -f -"
-        )
+        let role =
+            format!("keyfob audience rbac --audience {audience} --service-account {account}");
+        match missing {
+            Missing::Objects => {
+                format!("to allow it, add --objects role.yaml after: {role} > role.yaml")
+            }
+            Missing::Cluster { .. } if self.standing == Standing::IsNode => {
+                format!("to allow it, as an administrator: {role} | kubectl apply -f -")
+            }
+            Missing::Cluster { kubectl } => format!("to allow it: {role} | {kubectl} apply -f -"),
+        }
+    }
+
+    /// Why there is no token, if the node may not have it.
+    pub(crate) fn cause(&self, words: &str) -> Option<String> {
+        let what = format!("request tokens for audience {}", Quoted(&self.audience));
+        match &self.standing {
+            Standing::Refused(Refusal { remedy: Remedy::Nothing, .. }) => None,
+            Standing::Refused(Refusal { why: Some(why), .. }) => {
+                Some(format!("{} {what}: {why}", self.refused()))
+            }
+            Standing::Refused(_) => Some(format!("{} {what}", self.refused())),
+            Standing::IsNode if is_of_the_audience(words) => {
+                Some(format!("{} {what}", self.refused()))
+            }
+            _ => None,
+        }
     }
 
     /// Whether the node may, in a sentence.
@@ -146,13 +215,29 @@ impl Finding {
                 "requested by a node, so the API server decides: {node} may {what} if it says so"
             ),
             Standing::Allowed(why) => format!("{node} may {what}: {why}"),
-            Standing::Refused(_) => {
-                format!("{node} may not {what}, of service account {}", shown(&self.account))
+            Standing::Refused(Refusal { why, .. }) => {
+                let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                let account = shown(&self.account);
+                format!("{} {what}, of service account {account}{why}", self.refused())
             }
             Standing::Unchecked(why) => {
                 format!("whether {node} may {what} was not checked: {why}")
             }
         }
+    }
+}
+
+/// In the words of `NodeRestriction`, today's and those before.
+pub(crate) fn is_of_the_audience(words: &str) -> bool {
+    words.contains("is not authorized to request tokens for")
+        || words.contains("not found in pod spec volume")
+}
+
+impl Refusal {
+    /// What is wrong with the node that was named.
+    fn of_node(words: String, remedy: String) -> Standing {
+        let why = Some(words.clone());
+        Standing::Refused(Self { words, why, remedy: Remedy::Other(remedy) })
     }
 }
 
@@ -175,6 +260,15 @@ impl ServiceAccounts for NodeChecked {
 }
 
 impl NodeChecked {
+    /// Who asks, by the API server's word, or else by its own credential.
+    pub(super) async fn user(&self) -> (String, Vec<String>) {
+        let patience = self.timeout.unwrap_or(PATIENCE);
+        match tokio::time::timeout(patience, self.cluster.user()).await {
+            Ok(Ok(user)) => user,
+            _ => (self.user.name.clone(), self.user.groups.clone()),
+        }
+    }
+
     async fn check(&self, request: &TokenRequest) -> Finding {
         let patience = self.timeout.unwrap_or(PATIENCE);
         let mut finding = Finding {
@@ -206,7 +300,8 @@ impl NodeChecked {
             Err(why) => finding.requester.unconfirmed = Some(why),
         }
         let Requester { user, groups, .. } = &finding.requester;
-        if node_of(user, groups).is_some() {
+        if let Some(node) = node_of(user, groups) {
+            finding.node = Some(node.to_owned());
             finding.standing = Standing::IsNode;
             return;
         }
@@ -223,8 +318,12 @@ impl NodeChecked {
             }
         };
         let node = bound.as_ref().and_then(|(_, node)| node.clone());
-        finding.node = self.rules.node.clone().or(node);
-        finding.standing = match (bound, &finding.node) {
+        if let Some(standing) = self.wrong_node(request, node.as_deref()).await {
+            finding.standing = standing;
+            return;
+        }
+        finding.node = self.rules.node.clone().or_else(|| node.clone());
+        finding.standing = match (bound, &node) {
             (Some((bound, _)), Some(node)) => {
                 let mut asked = Asked::by_node(node);
                 asked.namespace.clone_from(&request.namespace);
@@ -233,8 +332,25 @@ impl NodeChecked {
                 asked.bound = Some(bound);
                 self.judge(&asked, &mut facts).await
             }
-            (_, node) => self.judge_any_pod(request, node.as_deref()).await,
+            _ => self.judge_any_pod(request, finding.node.as_deref()).await,
         };
+    }
+
+    /// What is wrong with the node that was named, if the pod is on another or there is none of that name.
+    async fn wrong_node(&self, request: &TokenRequest, its: Option<&str>) -> Option<Standing> {
+        let named = self.rules.node.as_deref().filter(|named| Some(*named) != its)?;
+        if self.cluster.has_node(named).await == Ok(false) {
+            let remedy = match its {
+                Some(its) => format!("leave out --node, or write --node {}", quoted(its)),
+                None => "leave out --node, or correct it".to_owned(),
+            };
+            return Some(Refusal::of_node(format!("there is no node {}", shown(named)), remedy));
+        }
+        let (its, pod) = (its?, pod(request)?);
+        Some(Refusal::of_node(
+            format!("{pod} runs on {}, not on {}", shown(its), shown(named)),
+            format!("leave out --node, or write --node {}", quoted(its)),
+        ))
     }
 
     /// The pod that the token is bound to, and its node; nothing if it is bound to none.
@@ -273,13 +389,16 @@ impl NodeChecked {
                 Quoted(&asked.namespace),
                 opinion.error.as_deref().unwrap_or(&opinion.reason)
             );
-            return Standing::Refused(Refusal { words, role_helps: false });
+            return Standing::Refused(Refusal { words, why: None, remedy: Remedy::Nothing });
         }
         let verdict = judge_into(facts, asked, &self.rules.policy, &self.cluster).await;
         match may_ask {
             _ if !verdict.allowed() && facts.unanswered.is_empty() => {
-                let role_helps = matches!(verdict.clause, Clause::NotAuthorized { .. });
-                Standing::Refused(Refusal { words: verdict.message(), role_helps })
+                let remedy = match verdict.clause {
+                    Clause::NotAuthorized { .. } => Remedy::Role,
+                    _ => Remedy::Nothing,
+                };
+                Standing::Refused(Refusal { words: verdict.message(), why: None, remedy })
             }
             _ if !verdict.allowed() => Standing::Unchecked(facts.unanswered.join("; ")),
             Err(why) => Standing::Unchecked(why),
@@ -304,17 +423,27 @@ impl NodeChecked {
         match self.cluster.authorize(access.into()).await {
             Ok(opinion) if opinion.allowed => Standing::Allowed("a role allows it".to_owned()),
             Ok(_) => {
+                let why = match pod(request) {
+                    Some(pod) => format!("{pod} is on no node yet, so only a role can allow it"),
+                    None => "no role allows it, and no pod was named (--pod) whose volumes could"
+                        .to_owned(),
+                };
                 let words = format!(
-                    "serviceaccounts {} is forbidden: a node is not authorized to request tokens for audience {} by any role, and \
-                     no pod is known whose volumes name it (--pod)",
+                    "serviceaccounts {} is forbidden: a node is not authorized to request tokens for audience {} by any role; {why}",
                     Quoted(&request.service_account),
                     Quoted(&audience)
                 );
-                Standing::Refused(Refusal { words, role_helps: true })
+                Standing::Refused(Refusal { words, why: Some(why), remedy: Remedy::Role })
             }
             Err(why) => Standing::Unchecked(why),
         }
     }
+}
+
+/// The pod that the token is bound to, in a sentence.
+fn pod(request: &TokenRequest) -> Option<String> {
+    let pod = request.pod.as_ref()?;
+    Some(format!("pod {}", shown(&format!("{}/{}", request.namespace, pod.name))))
 }
 
 fn node_name(pod: &Pod) -> Option<String> {

@@ -53,8 +53,7 @@ fn without_a_pod_a_role_must_allow_the_audience_or_somebody_insist() {
 
     let refused = run(&node, "get", &[&flags]);
     assert_eq!(refused.code, 1);
-    let words =
-        "a node is not authorized to request tokens for audience \"registry.example\" by any role";
+    let words = "no node may request tokens for audience \"registry.example\": no role allows it";
     assert!(refused.stderr.contains(words), "{}", refused.stderr);
 
     let allowed =
@@ -62,6 +61,28 @@ fn without_a_pod_a_role_must_allow_the_audience_or_somebody_insist() {
     assert_eq!(allowed.code, 0, "{}", allowed.stderr);
 
     let insisting = run(&node, "get", &[&flags, &["--as-me"]]);
+    assert_eq!(insisting.code, 0, "{}", insisting.stderr);
+    assert!(insisting.stderr.contains("requested as admin, not as a node"), "{}", insisting.stderr);
+}
+
+#[test]
+fn another_node_than_the_pods_is_refused_and_an_administrator_may_insist() {
+    let node = node();
+    let objects = node.file("objects.yaml", OBJECTS);
+    let flags = ["--api", "embedded", "--objects", &objects];
+
+    let other = run(&node, "get", &[&POD, &flags, &["--node", "n2"]]);
+    let words = "keyfob: --node n2 contradicts --objects, where pod shop/cart-1 runs on n1\n";
+    assert_eq!((other.code, other.stdout.as_str()), (2, ""), "{}", other.stderr);
+    assert!(other.stderr.starts_with(words), "{}", other.stderr);
+
+    let own = run(&node, "get", &[&POD, &flags, &["--node", "n1"]]);
+    assert_eq!(own.code, 1, "{}", own.stderr);
+    let fix =
+        "keyfob: to allow it, add --objects role.yaml after: keyfob audience rbac --audience ";
+    assert!(own.stderr.lines().nth(1).unwrap().starts_with(fix), "{}", own.stderr);
+
+    let insisting = run(&node, "get", &[&POD, &flags, &["--as-me"]]);
     assert_eq!(insisting.code, 0, "{}", insisting.stderr);
     assert!(insisting.stderr.contains("requested as admin, not as a node"), "{}", insisting.stderr);
 }

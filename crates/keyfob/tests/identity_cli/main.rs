@@ -176,10 +176,7 @@ fn nothing_is_asked_of_a_cluster_without_an_account() {
 
     let said = run(&node, "get", &[&["--kubeconfig", &kubeconfig]]);
     assert_eq!(said.code, 2);
-    assert_eq!(
-        said.stderr,
-        "keyfob: --kubeconfig says nothing without --service-account NAMESPACE/NAME: as whom does the pod pull?\n"
-    );
+    assert_eq!(said.stderr, "keyfob: --kubeconfig needs --service-account NAMESPACE/NAME\n");
 
     let said = run(&node, "explain", &[]);
     let remedy = "    do         say whose pull it is, with --service-account NAMESPACE/NAME";

@@ -100,8 +100,7 @@ fn an_administrator_gets_nothing_that_the_pods_node_is_refused() {
     let as_node = world.run("get", "n1", "--pod cart-1");
     let as_admin = world.run("get", "admin", "--pod cart-1");
 
-    let words = "keyfob: provider tokens failed: failed to get service account token: serviceaccounts \"cart\" is forbidden: \
-                 system:node:n1 is not authorized to request tokens for audience \"registry.example\"\n";
+    let words = "keyfob: provider tokens failed: node n1 may not request tokens for audience \"registry.example\"\n";
     assert!(as_node.stderr.starts_with(words), "{}", as_node.stderr);
     assert!(as_admin.stderr.starts_with(words), "{}", as_admin.stderr);
     assert_eq!((as_node.code, as_admin.code), (1, 1));
@@ -110,10 +109,31 @@ fn an_administrator_gets_nothing_that_the_pods_node_is_refused() {
         ("", None),
         "the plugin did not run"
     );
-    let remedy = "keyfob: node n1 may not request tokens for audience registry.example, of service account shop/cart; to allow it: \
-                  keyfob audience rbac --audience registry.example --service-account shop/cart | kubectl apply -f -; --as-me \
-                  requests them as admin all the same\n";
-    assert!(as_admin.stderr.ends_with(remedy), "{}", as_admin.stderr);
+    let role = "keyfob audience rbac --audience registry.example --service-account shop/cart";
+    let kubeconfig = world.node.path("users/admin.kubeconfig");
+    let lines: Vec<_> = as_admin.stderr.lines().collect();
+    let apply = format!("kubectl --kubeconfig {} apply -f -", kubeconfig.display());
+    assert_eq!(lines[1], format!("keyfob: to allow it: {role} | {apply}"));
+    assert_eq!(lines[2], "keyfob: --as-me requests the token as admin");
+    let of_node = as_node.stderr.lines().nth(1).unwrap();
+    let want = format!("keyfob: to allow it, as an administrator: {role} | kubectl apply -f -");
+    assert_eq!(of_node, want);
+}
+
+#[test]
+fn a_node_that_is_not_the_kubeconfigs_is_refused_and_its_own_is_not() {
+    let world = World::new(&format!("{OBJECTS}---\n{}", grant()));
+
+    for flags in ["--pod cart-1 --node n2", "--pod cart-1 --node n2 --as-me"] {
+        let said = world.run("get", "n1", flags);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{flags}: {}", said.stderr);
+        let words =
+            "keyfob: --node n2 contradicts the kubeconfig, whose user is system:node:n1\nkeyfob: ";
+        assert!(said.stderr.starts_with(words), "{flags}: {}", said.stderr);
+    }
+    assert_eq!(asked(&world.node), None, "the plugin did not run");
+    let said = world.run("get", "n1", "--pod cart-1 --node n1");
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
 }
 
 #[test]
@@ -175,6 +195,19 @@ fn without_a_pod_on_a_node_only_a_role_can_allow_it() {
         let said = world.run("get", "admin", flags);
         assert_eq!(said.code, 1, "{flags}: {}", said.stderr);
         let words = "a node is not authorized to request tokens for audience \"registry.example\" by any role";
+        let said = world.run("get", "admin", &format!("{flags} -o json")).stdout;
+        assert!(said.replace("\\\"", "\"").contains(words), "{flags}: {said}");
+    }
+    let said = world.run("get", "admin", "--pod pending");
+    let first = "keyfob: provider tokens failed: no node may request tokens for audience \"registry.example\": pod shop/pending \
+                 is on no node yet, so only a role can allow it\nkeyfob: to allow it: ";
+    assert!(said.stderr.starts_with(first), "{}", said.stderr);
+
+    let world = World::new(&format!("{OBJECTS}---\n{}", grant()));
+    for flags in ["", "--pod pending"] {
+        let said = world.run("get", "admin", flags);
+        assert_eq!(said.code, 0, "{flags}: {}", said.stderr);
+        let words = "; any node may request tokens for audience registry.example: a role allows it";
         assert!(said.stderr.contains(words), "{flags}: {}", said.stderr);
     }
 }
@@ -188,6 +221,19 @@ fn another_node_than_the_pods_is_refused() {
     assert_eq!(said.code, 1, "{}", said.stdout);
     let first = "no credentials: node n2 may not request tokens for audience registry.example";
     assert!(said.stdout.starts_with(first), "{}", said.stdout);
+    assert!(said.stdout.contains("\n  node         n2 may not request "), "{}", said.stdout);
+    for (node, why) in
+        [("n2", "pod shop/cart-1 runs on n1, not on n2"), ("nope", "there is no node nope")]
+    {
+        let said = world.run("get", "admin", &format!("--pod cart-1 --node {node}"));
+        assert_eq!(said.code, 1, "{}", said.stderr);
+        let lines =
+            format!("\"registry.example\": {why}\nkeyfob: leave out --node, or write --node n1\n");
+        assert!(said.stderr.contains(&lines), "{}", said.stderr);
+    }
+    let said = world.run("get", "admin", "--node nope");
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains(": there is no node nope\n"), "{}", said.stderr);
 }
 
 #[test]
@@ -246,7 +292,7 @@ fn a_server_that_does_not_say_who_asks_leaves_the_kubeconfigs_name() {
 
     let said = run(&node, "get", &[&POD, &["--kubeconfig", &kubeconfig]]);
 
-    let words = "requested as user ada of the kubeconfig (the API server does not say who that is: no), not as a node";
+    let words = "requested as ada (not confirmed by the API server: no), not as a node";
     assert!(said.stderr.contains(words), "{}", said.stderr);
 }
 
@@ -267,6 +313,6 @@ fn a_token_that_claims_to_be_somebody_is_named_by_its_claim() {
 
     let said = run(&node, "get", &[&POD, &["--kubeconfig", &kubeconfig]]);
 
-    let words = "requested as user system:serviceaccount:shop:cart of the kubeconfig (";
+    let words = "requested as system:serviceaccount:shop:cart (not confirmed by the API server: ";
     assert!(said.stderr.contains(words), "{}", said.stderr);
 }
