@@ -8,7 +8,7 @@ use std::{
     fs::{self, File, Metadata, Permissions},
     io::{self, Write as _},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
 use keyfob_api::Timestamp;
@@ -21,6 +21,7 @@ use super::{
     install::Form,
     merge::{self, Merged},
 };
+use crate::explain::command::quoted;
 
 /// More than any configuration has.
 const MOST: u64 = 16 << 20;
@@ -69,23 +70,26 @@ pub(super) enum ConfigFileError {
     Exists { path: PathBuf, providers: String, ours: String },
     #[error(
         "{} is there already, and it cannot be read as a configuration of credential providers: nothing was changed\n\
-         name another --config-file, or move this one away; \"keyfob validate\" with this file says what is wrong with it",
-        .0.display()
+         name another --config-file, or move this one away; to see what is wrong with it: {}",
+        .0.display(),
+        validate(.0)
     )]
     Foreign(PathBuf),
     #[error(
         "a kubelet would not start with {}, merged or not: {reason}; nothing was changed\n\
-         fix it first: \"keyfob validate\" with this file says how",
-        path.display()
+         fix it first; to see how: {}",
+        path.display(),
+        validate(path)
     )]
     Broken { path: PathBuf, reason: String },
     #[error("a kubelet would not start with {} and these providers merged: {error}; nothing was changed", path.display())]
     Invalid { path: PathBuf, error: Invalid },
     #[error(
-        "a kubelet would not start with {}: it looks for the plugins of all providers in one directory, and {error}; nothing \
+        "a kubelet would not start with {}: it looks for the plugins of all providers in one directory, and {}; nothing \
          was changed\n\
          install into the directory that the kubelet uses already (its --image-credential-provider-bin-dir)",
-        path.display()
+        path.display(),
+        there_is(error)
     )]
     MissingPlugin { path: PathBuf, error: LookupError },
     #[error(
@@ -101,12 +105,28 @@ pub(super) enum ConfigFileError {
     Unreadable { path: PathBuf, error: io::Error },
     #[error("the providers cannot be added to {} without changing its meaning: nothing was changed\nadd them by hand", .0.display())]
     Unmergeable(PathBuf),
+    #[error("cannot write {}: {reason}", path.display())]
+    Unwritable { path: PathBuf, reason: String },
+}
+
+/// The command that says what is wrong with a configuration.
+fn validate(path: &Path) -> String {
+    format!("keyfob validate {}", quoted(&path.to_string_lossy()))
+}
+
+/// The error, behind "and".
+fn there_is(error: &LookupError) -> String {
+    match error {
+        LookupError::NotFound { .. } => format!("there is {error}"),
+        _ => error.to_string(),
+    }
 }
 
 impl Plan {
     /// Looks at what is there; nothing is changed.
     pub(super) fn new(wanted: &Wanted<'_>) -> Result<Self, ConfigFileError> {
         let Some(old) = OldFile::read(wanted.path)? else {
+            check_place(wanted)?;
             let text = wanted.form.print(wanted.config);
             return Ok(Self::Create { path: wanted.path.to_owned(), text });
         };
@@ -162,8 +182,8 @@ impl Plan {
     /// file is created if the plugin directory is in it, and so would be created anyway.
     pub(super) fn stage(self, plugins: &Path) -> io::Result<Staged> {
         if let Self::Create { path, .. } = &self
+            && is_made_for(plugins, path)
             && let Some(parent) = path.parent()
-            && plugins.starts_with(parent)
         {
             fs::create_dir_all(parent)?;
         }
@@ -269,6 +289,35 @@ impl OldFile {
         }
         Err(io::Error::other("there are a hundred backups of this second already"))
     }
+}
+
+/// Whether the directory of a file is one that the plugin directory is in.
+fn is_made_for(plugins: &Path, path: &Path) -> bool {
+    path::absolute(plugins)
+        .is_ok_and(|plugins| directory(path).is_some_and(|parent| plugins.starts_with(parent)))
+}
+
+/// The directory of a file, from the root.
+fn directory(path: &Path) -> Option<PathBuf> {
+    Some(path::absolute(path).ok()?.parent()?.to_owned())
+}
+
+/// A new file needs a directory.
+fn check_place(wanted: &Wanted<'_>) -> Result<(), ConfigFileError> {
+    let Some(parent) = directory(wanted.path) else { return Ok(()) };
+    let reason = match fs::metadata(&parent) {
+        Ok(metadata) if metadata.is_dir() => return Ok(()),
+        Ok(_) => format!("{} is not a directory", parent.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if is_made_for(wanted.plugins, wanted.path) {
+                return Ok(());
+            }
+            let to_make = quoted(&parent.to_string_lossy());
+            format!("the directory {} is not there\nmkdir -p {to_make}", parent.display())
+        }
+        Err(error) => error.to_string(),
+    };
+    Err(ConfigFileError::Unwritable { path: wanted.path.to_owned(), reason })
 }
 
 /// A merged configuration must be one that a kubelet starts with.

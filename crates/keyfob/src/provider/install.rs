@@ -3,7 +3,7 @@
 use std::{
     error::Error,
     io,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
@@ -13,7 +13,7 @@ use keyfob_providers::Provider;
 
 use super::{
     config::{self, Audience, Choices, Named},
-    config_file::{Plan, Verb, Wanted, also_configured},
+    config_file::{ConfigFileError, Plan, Verb, Wanted, also_configured},
     links::{Installing, Way},
 };
 use crate::{Outcome, Verdict, explain::command::quoted};
@@ -172,7 +172,12 @@ impl InstallArgs {
         let Some(path) = &self.config_file else { return Ok(None) };
         let (merge, plugins) = (self.merge, self.directory.as_path());
         let wanted = Wanted { path, config, form: self.output, merge, plugins };
-        Plan::new(&wanted).map(Some).map_err(|error| in_the_way(&error))
+        Plan::new(&wanted).map(Some).map_err(|error| match error {
+            ConfigFileError::Unwritable { .. } => {
+                Outcome { verdict: Verdict::Unwritten, ..in_the_way(&error) }
+            }
+            _ => in_the_way(&error),
+        })
     }
 
     fn links(&self) -> Installing<'_> {
@@ -182,6 +187,9 @@ impl InstallArgs {
 
     fn unwritten(&self, error: &io::Error) -> Outcome {
         let path = self.config_file.as_deref().unwrap_or(Path::new("")).display();
+        let error = error.to_string();
+        // The draft has another name, which nobody knows.
+        let error = error.split(" at path \"").next().unwrap_or_default();
         let stderr = format!("keyfob: cannot write {path}: {error}\n");
         Outcome { stderr, verdict: Verdict::Unwritten, ..Outcome::default() }
     }
@@ -201,14 +209,20 @@ impl InstallArgs {
         });
         let kubelet = self.config_file.iter().map(|path| {
             format!(
-                "the kubelet needs --image-credential-provider-config={} and --image-credential-provider-bin-dir={}, and a restart",
-                path.display(),
-                self.directory.display()
+                "the kubelet needs these two flags, and a restart:\n{} {}",
+                flag("--image-credential-provider-config", path),
+                flag("--image-credential-provider-bin-dir", &self.directory)
             )
         });
         let twice = self.config_file.iter().flat_map(|path| also_configured(path, config));
         lint.chain(twice).chain(audiences).chain(kubelet).collect()
     }
+}
+
+/// A flag with a path that is right in every directory.
+fn flag(name: &str, path: &Path) -> String {
+    let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    quoted(&format!("{name}={}", path.display()))
 }
 
 fn in_the_way(error: &(dyn Error + 'static)) -> Outcome {

@@ -197,7 +197,7 @@ fn a_merge_that_would_keep_a_kubelet_from_starting_is_refused() {
         ("[]".to_owned(), "cannot be read as a configuration"),
         (String::new(), "cannot be read as a configuration"),
         (THEIRS.replace("their.example", "'their.example:x'"), "a kubelet would not start with"),
-        (THEIRS.replace("their-plugin", "no-such-plugin"), "no plugin at"),
+        (THEIRS.replace("their-plugin", "no-such-plugin"), "and there is no plugin at"),
         (THEIRS.replace("name: their-plugin", "name: ''"), "the provider has no name"),
         (first_kep.to_owned(), "this is the first proposal's configuration"),
     ];
@@ -225,12 +225,19 @@ fn a_place_where_no_configuration_can_be_is_named_before_anything_is_changed() {
         (place("directory"), 1, "is a directory: nothing was changed\nkeyfob: name a file in it"),
         (place("dangling"), 1, "cannot be read: No such file"),
         (PathBuf::from("/dev/null"), 1, "is no regular file"),
-        (PathBuf::from("/nowhere/c.yaml"), 4, "cannot write /nowhere/c.yaml: "),
+        (
+            PathBuf::from("/nowhere/c.yaml"),
+            4,
+            "cannot write /nowhere/c.yaml: the directory /nowhere is not there\nkeyfob: mkdir -p /nowhere\n",
+        ),
         (place("logins.json/c.yaml"), 4, "cannot write "),
     ] {
         let refused = machine.install_into(&path, &["--merge"]);
         assert_eq!(refused.code, code, "{}: {}", path.display(), refused.stderr);
         assert!(refused.stderr.contains(words), "{}: {}", path.display(), refused.stderr);
+        assert!(!refused.stderr.contains(".keyfob-"), "{}", refused.stderr);
+        let rehearsed = machine.install_into(&path, &["--merge", "--dry-run"]);
+        assert_eq!((rehearsed.code, rehearsed.stderr), (code, refused.stderr));
         assert!(!place("plugins").exists(), "{}", path.display());
     }
 }
@@ -262,8 +269,11 @@ fn installing_ends_with_what_is_still_to_be_done() {
     assert_eq!(installed.code, 0, "{}", installed.stderr);
     for hint in [
         "keyfob audience rbac --audience 'a b' | kubectl apply -f -".to_owned(),
-        format!("--image-credential-provider-config={}", file.display()),
-        format!("--image-credential-provider-bin-dir={}", machine.path("plugins").display()),
+        format!(
+            "\n--image-credential-provider-config={} --image-credential-provider-bin-dir={}\n",
+            file.display(),
+            machine.path("plugins").display()
+        ),
     ] {
         assert!(installed.stderr.contains(&hint), "{hint}: {}", installed.stderr);
     }
