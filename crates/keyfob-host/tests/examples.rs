@@ -93,7 +93,7 @@ fn kep_4412s_one_list_is_read_as_optional_annotations_and_its_pattern_is_useless
     assert_eq!(
         warnings,
         [
-            "a kubelet refuses this: serviceAccountAnnotationKeys is KEP-4412's name; it is read as \
+            "a kubelet refuses this: serviceAccountAnnotationKeys is KEP-4412's name, which a kubelet does not know; keyfob reads it as \
              optionalServiceAccountAnnotationKeys, with cacheType ServiceAccount and requireServiceAccount true where they \
              are missing / write requiredServiceAccountAnnotationKeys or optionalServiceAccountAnnotationKeys, cacheType and \
              requireServiceAccount; --migrate does",

@@ -20,9 +20,9 @@ const REMOVED_GATES: [(&str, &str); 2] =
 pub(crate) fn run(args: &ValidateArgs) -> Outcome {
     let path = args.path.as_deref().or(args.host.config.as_deref()).unwrap_or(Path::new(""));
     match Config::read(path) {
-        Ok(config) if args.migrate => migrated(&config, args),
+        Ok(config) if args.migrate => migrated(&config, path, args),
         Ok(config) => printed(judged(&config, args, args.reader), args),
-        Err(error) => printed(unread(path, &error), args),
+        Err(error) => printed(unread(path, &error, args.reader), args),
     }
 }
 
@@ -37,14 +37,20 @@ fn printed(report: Report, args: &ValidateArgs) -> Outcome {
 
 /// Prints today's form. The report is about the old configuration, the exit code about the new one: whoever migrates knows
 /// that the old one is of no use to a kubelet.
-fn migrated(config: &Config, args: &ValidateArgs) -> Outcome {
+fn migrated(config: &Config, path: &Path, args: &ValidateArgs) -> Outcome {
     let stdout = config.migrate();
-    let stderr = judged(config, args, Reader::Keyfob).print(args.output);
-    let verdict = match Config::from_files([("migrated.yaml", &stdout)]) {
-        Ok(migrated) => judged(&migrated, args, args.reader).verdict(),
-        Err(_) => Verdict::No,
+    let (verdict, starts) = match Config::from_files([("migrated.yaml", &stdout)]) {
+        Ok(migrated) => {
+            let verdict = |reader| judged(&migrated, args, reader).verdict();
+            (verdict(args.reader), verdict(Reader::Kubelet) == Verdict::Yes)
+        }
+        Err(_) => (Verdict::No, false),
     };
-    Outcome { stdout, stderr, verdict }
+    let mut report = judged(config, args, Reader::Keyfob);
+    if starts {
+        report.migrated_from(path);
+    }
+    Outcome { stdout, stderr: report.print(args.output), verdict }
 }
 
 fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
@@ -54,7 +60,8 @@ fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
         report.refuse(&invalid.to_string(), invalid.errors().iter().map(Trouble::from));
     }
     let lint = config.lint(args.host.bin_dir.as_deref());
-    report.add(lint.iter().map(Trouble::from), reader);
+    let lint = lint.iter().map(Trouble::from);
+    report.add(lint.map(|trouble| trouble.advising(!args.migrate)), reader);
     report.add(gates.unknown.iter().map(|gate| unknown_gate(gate)), reader);
     report.add(gates.proposed.iter().map(|gate| Trouble::proposed_gate(gate)), reader);
     report
@@ -69,10 +76,10 @@ fn unknown_gate(gate: &str) -> Trouble {
 }
 
 /// A plugin's answer is none of the kinds that a configuration can be.
-fn unread(path: &Path, error: &ReadError) -> Report {
+fn unread(path: &Path, error: &ReadError, reader: Reader) -> Report {
     let answer = (error.problem() == ReadProblem::Kind).then(|| answer::judged(path)).flatten();
     answer.unwrap_or_else(|| {
-        let mut report = Report::unread();
+        let mut report = Report::unread(reader);
         report.refuse(&error.to_string(), error.errors().iter().map(Trouble::from));
         report.omit(error.omitted());
         report

@@ -301,6 +301,44 @@ fn migrate_prints_todays_form_and_talks_on_stderr() {
 }
 
 #[test]
+fn migrate_says_what_it_printed_and_does_not_advise_itself() {
+    let tokens =
+        "  tokenAttributes: {serviceAccountTokenAudience: a, serviceAccountAnnotationKeys: [b]}\n";
+    let folder = with(&format!("{GOOD}{tokens}"));
+
+    let (code, _, stderr) = validate(&["--migrate", "c.yaml"], folder.path());
+
+    assert_eq!(code, 0, "{stderr}");
+    assert!(!stderr.contains("--migrate"), "{stderr}");
+    let last = stderr.lines().next_back().unwrap();
+    let said = "printed a configuration that a kubelet starts with; c.yaml itself is not one";
+    assert!(last.starts_with(said), "{stderr}");
+
+    let (_, stdout, _) = validate(&["c.yaml"], folder.path());
+    let words = "KEP-4412's name, which a kubelet does not know; keyfob reads it as optional";
+    assert!(stdout.contains(words), "{stdout}");
+}
+
+#[test]
+fn what_keyfob_cannot_read_is_told_so_to_those_who_ask_about_keyfob() {
+    let folder = with("[]");
+
+    let (code, stdout, _) = validate(&["c.yaml", "--for", "keyfob"], folder.path());
+
+    assert_eq!(code, 1);
+    assert!(stdout.contains("\nnot valid, keyfob cannot read it: 1 error"), "{stdout}");
+}
+
+#[test]
+fn a_missing_plugin_is_told_once() {
+    let folder = with(GOOD);
+
+    let (_, stdout, _) = validate(&["c.yaml", "--bin-dir", "."], folder.path());
+
+    assert_eq!(stdout.matches("install").count(), 1, "{stdout}");
+}
+
+#[test]
 fn the_announcements_answers_are_wrong_in_two_ways() {
     for (name, field) in [("duration", "cacheDuration"), ("key-type", "cacheKeyType")] {
         let file = format!("announcement-answer-{name}.json");

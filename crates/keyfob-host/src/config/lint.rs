@@ -5,7 +5,7 @@
 use std::{collections::HashSet, path::Path, sync::Arc};
 
 use keyfob_api::GoDuration;
-use keyfob_exec::{Program, TrustPolicy, check_trust};
+use keyfob_exec::{LookupError, Program, TrustPolicy, check_trust};
 
 use super::{Config, Place, Protocol, ProviderConfig, patterns};
 
@@ -119,7 +119,7 @@ impl Linter<'_> {
     fn annotations(&mut self) {
         let origin = self.config.origin(self.index, self.provider);
         if origin.is_some_and(|origin| origin.has_one_list_of_annotations) {
-            let message = "serviceAccountAnnotationKeys is KEP-4412's name; it is read as optionalServiceAccountAnnotationKeys, with cacheType ServiceAccount and requireServiceAccount true where they are missing";
+            let message = "serviceAccountAnnotationKeys is KEP-4412's name, which a kubelet does not know; keyfob reads it as optionalServiceAccountAnnotationKeys, with cacheType ServiceAccount and requireServiceAccount true where they are missing";
             let help = "write requiredServiceAccountAnnotationKeys or optionalServiceAccountAnnotationKeys, cacheType and requireServiceAccount; --migrate does";
             let path = "tokenAttributes.serviceAccountAnnotationKeys";
             self.warn(path, message, help).kubelet_refuses = true;
@@ -163,7 +163,11 @@ impl Linter<'_> {
         let program = match Program::in_directory(directory, &self.provider.name) {
             Ok(program) => program,
             Err(error) => {
-                let help = "install the plugin, or correct the name";
+                let help = match error {
+                    // The error says so itself.
+                    LookupError::NotFound { .. } => "install it there or correct its name",
+                    _ => "install the plugin, or correct the name",
+                };
                 self.warn("name", &error.to_string(), help).kubelet_refuses = true;
                 return;
             }

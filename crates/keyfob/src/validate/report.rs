@@ -1,6 +1,6 @@
 //! What there is to say about a configuration, for people and for programs.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use keyfob_api::document::Position;
 use keyfob_exec::printable;
@@ -29,6 +29,9 @@ pub(super) struct Report {
     /// What was judged.
     #[serde(skip)]
     subject: Subject,
+    /// The file whose form of today a kubelet starts with.
+    #[serde(skip)]
+    migrated_from: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +39,8 @@ enum Subject {
     /// A configuration that could not be read.
     #[default]
     Unread,
+    /// The same, where only Keyfob was to read it.
+    UnreadByKeyfob,
     /// A configuration of so many providers.
     Config { providers: usize, are_plugins_checked: bool },
     /// A plugin's answer.
@@ -101,8 +106,16 @@ impl Report {
     }
 
     /// About a configuration that could not be read.
-    pub(super) fn unread() -> Self {
-        Self::about(Subject::Unread)
+    pub(super) fn unread(reader: Reader) -> Self {
+        Self::about(match reader {
+            Reader::Kubelet => Subject::Unread,
+            Reader::Keyfob => Subject::UnreadByKeyfob,
+        })
+    }
+
+    /// Says that today's form of this file, which is printed, is for a kubelet.
+    pub(super) fn migrated_from(&mut self, file: &Path) {
+        self.migrated_from = Some(file.display().to_string());
     }
 
     /// About a plugin's answer.
@@ -169,8 +182,18 @@ impl Report {
     }
 
     fn summary(&self) -> String {
+        if let Some(file) = &self.migrated_from
+            && self.valid
+            && self.warnings.kubelet_refuses
+        {
+            let file = shown(file);
+            return format!(
+                "printed a configuration that a kubelet starts with; {file} itself is not one"
+            );
+        }
         let verdict = match (self.valid, &self.subject) {
             (false, Subject::Answer) => "not valid",
+            (false, Subject::UnreadByKeyfob) => "not valid, keyfob cannot read it",
             (false, _) => "not valid, a kubelet would not start with it",
             (true, _) if self.warnings.kubelet_refuses => {
                 "valid for keyfob, but a kubelet would not start with it"
@@ -181,7 +204,7 @@ impl Report {
             (false, _) => count(self.errors.all, "error"),
             (true, Subject::Config { providers, .. }) => count(*providers, "provider"),
             (true, Subject::Answer) => "a plugin's answer".to_owned(),
-            (true, Subject::Unread) => "a configuration".to_owned(),
+            (true, Subject::Unread | Subject::UnreadByKeyfob) => "a configuration".to_owned(),
         };
         format!("{verdict}: {what}")
     }
@@ -189,6 +212,8 @@ impl Report {
     /// The hash, and what nobody looked at. A configuration that is not valid needs neither.
     fn details(&self) -> String {
         match self.subject {
+            // What was printed has another hash.
+            _ if self.migrated_from.is_some() && self.warnings.kubelet_refuses => String::new(),
             Subject::Config { are_plugins_checked: true, .. } if self.valid => {
                 format!(", {}", self.hash)
             }
@@ -213,7 +238,12 @@ impl Trouble {
 
     pub(super) fn unknown_gate(gate: &str) -> Self {
         let message = format!("the feature gate {gate} decides nothing here");
-        Self::new("", "", message, "nothing, unless its name is misspelt")
+        Self::new(
+            "",
+            "",
+            message,
+            "nothing, unless its name is misspelt: a kubelet does not start with a gate that it does not know",
+        )
     }
 
     pub(super) fn removed_gate(gate: &str, since: &str) -> Self {
@@ -226,6 +256,14 @@ impl Trouble {
         let message = format!("{gate} is KEP-4412's name for the feature gate");
         let help = "write KubeletServiceAccountTokenForCredentialProviders";
         Self { kubelet_refuses: true, ..Self::new("", "", message, help) }
+    }
+
+    /// Without the advice to migrate, for those who do.
+    pub(super) fn advising(self, to_migrate: bool) -> Self {
+        if !to_migrate && self.help.contains("--migrate") {
+            return Self { help: String::new(), ..self };
+        }
+        self
     }
 
     fn at(self, place: Option<&Place>) -> Self {
