@@ -186,7 +186,7 @@ impl Failures {
     fn lines(&self) -> String {
         let remedies = self.remedies.iter().map(|line| on_one_line(line));
         let lines = self.causes.iter().cloned().chain(remedies);
-        lines.map(|line| format!("keyfob: {line}\n")).collect()
+        lines.flat_map(|line| ["keyfob: ".to_owned(), line, "\n".to_owned()]).collect()
     }
 }
 
