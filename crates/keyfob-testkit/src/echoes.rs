@@ -61,14 +61,11 @@ pub fn echoes(secret: &str) -> Vec<(&'static str, String)> {
         ("base64 of UTF-16", BASE64_STANDARD.encode(utf16(secret))),
         ("hex of UTF-16", utf16(secret).iter().map(|byte| format!("{byte:02x}")).collect()),
         ("hex with slashes", joined(secret, " / ", |byte| format!("{byte:02x}"))),
-        ("coloured", each_char(secret, |c| format!("{c}\u{1b}[1;31m"))),
-        ("with an 8-bit control sequence", each_char(secret, |c| format!("{c}\u{9b}0m"))),
-        ("with a terminal's title", each_char(secret, |c| format!("{c}\u{1b}]0;t\u{7}"))),
-        ("with zero-width spaces", each_char(secret, |c| format!("{c}\u{200b}"))),
-        (
-            "with soft hyphens and marks",
-            each_char(secret, |c| format!("{c}\u{ad}\u{feff}\u{202e}")),
-        ),
+        ("coloured", between(secret, "\u{1b}[1;31m")),
+        ("with an 8-bit control sequence", between(secret, "\u{9b}0m")),
+        ("with a terminal's title", between(secret, "\u{1b}]0;t\u{7}")),
+        ("with zero-width spaces", between(secret, "\u{200b}")),
+        ("with soft hyphens and marks", between(secret, "\u{ad}\u{feff}\u{202e}")),
     ]
 }
 
@@ -106,6 +103,11 @@ fn each_char(text: &str, encode: impl Fn(char) -> String) -> String {
 fn each_unit(text: &str) -> String {
     let escaped = text.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
     escaped.collect::<Vec<_>>().concat()
+}
+
+fn between(text: &str, inserted: &str) -> String {
+    let characters: Vec<String> = text.chars().map(String::from).collect();
+    characters.join(inserted)
 }
 
 fn utf16(text: &str) -> Vec<u8> {

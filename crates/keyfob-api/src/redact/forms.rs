@@ -135,10 +135,18 @@ fn add_forms(forms: &mut BTreeSet<(Vec<u8>, bool)>, secret: &[u8], depth: Depth)
     for view in View::unescaped(secret) {
         add(&view.bytes, false);
     }
-    let percent: Vec<u8> = hex(secret).chunks(2).flat_map(|byte| [b"%", byte].concat()).collect();
+    let percent = |hex: Vec<u8>| hex.chunks(2).flat_map(|byte| [b"%", byte].concat()).collect();
     let [little, big] = utf16(secret);
-    for plain in [secret.to_vec(), form_encoded(secret), json_escaped(secret), percent, little, big]
-    {
+    let plains: [Vec<u8>; 7] = [
+        secret.to_vec(),
+        form_encoded(secret),
+        json_escaped(secret),
+        percent(hex(secret)),
+        percent(hex(secret).to_ascii_uppercase()),
+        little,
+        big,
+    ];
+    for plain in plains {
         for core in cores(&plain) {
             add(&core, true);
         }
