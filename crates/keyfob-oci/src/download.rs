@@ -139,7 +139,7 @@ impl Download<'_> {
     ) -> Result<(Partial, Option<PullError>), PullError> {
         let mut stream = match self.repository.blob(blob, partial.length()).await {
             Ok(stream) => stream,
-            Err(error) => return Ok((partial, Some(self.missing(error)))),
+            Err(error) => return Ok((partial, Some(missing(error)))),
         };
         if stream.at < partial.length() {
             self.progress.restarted(blob);
@@ -163,19 +163,6 @@ impl Download<'_> {
         Ok((written?, passed_on.err()))
     }
 
-    /// A blob that is not found is the manifest's fault: the image is there.
-    fn missing(&self, error: PullError) -> PullError {
-        match error {
-            PullError::NotFound { what, reason } => {
-                let reason = format!(
-                    "the manifest names this blob, but the repository does not have it: {reason}"
-                );
-                PullError::BadAnswer { what, reason }
-            }
-            other => other,
-        }
-    }
-
     fn too_large(&self, blob: &Blob) -> PullError {
         let reason = format!("the content has more than its {} bytes", blob.size);
         PullError::BadAnswer { what: self.repository.name_of(blob), reason }
@@ -184,5 +171,18 @@ impl Download<'_> {
     fn broken_off(&self, blob: &Blob, left: u64) -> PullError {
         let reason = format!("broke off {left} bytes before the end");
         PullError::unavailable(self.repository.name_of(blob), reason)
+    }
+}
+
+/// A blob that is not found is the manifest's fault: the image is there.
+fn missing(error: PullError) -> PullError {
+    match error {
+        PullError::NotFound { what, reason } => {
+            let reason = format!(
+                "the manifest names this blob, but the repository does not have it: {reason}"
+            );
+            PullError::BadAnswer { what, reason }
+        }
+        other => other,
     }
 }

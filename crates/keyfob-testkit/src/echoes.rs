@@ -59,7 +59,7 @@ pub fn echoes(secret: &str) -> Vec<(&'static str, String)> {
         ("percent-encoded four times", percent.replace('%', "%252525")),
         ("base64 of every byte percent-encoded", BASE64_STANDARD.encode(&percent)),
         ("base64 of UTF-16", BASE64_STANDARD.encode(utf16(secret))),
-        ("hex of UTF-16", utf16(secret).iter().map(|byte| format!("{byte:02x}")).collect()),
+        ("hex of UTF-16", utf16_hex(secret)),
         ("hex with slashes", joined(secret, " / ", |byte| format!("{byte:02x}"))),
         ("coloured", between(secret, "\u{1b}[1;31m")),
         ("with an 8-bit control sequence", between(secret, "\u{9b}0m")),
@@ -112,6 +112,11 @@ fn between(text: &str, inserted: &str) -> String {
 
 fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+fn utf16_hex(text: &str) -> String {
+    let bytes: Vec<String> = utf16(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.concat()
 }
 
 fn joined(text: &str, separator: &str, encode: impl Fn(u8) -> String) -> String {

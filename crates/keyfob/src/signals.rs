@@ -78,9 +78,10 @@ pub(crate) fn listen(verdict: Verdict, grace: Duration) -> io::Result<Stop> {
     let watch = move || {
         let prepared = runtime::Builder::new_current_thread().enable_all().build();
         let prepared = prepared.and_then(|runtime| {
-            let _context = runtime.enter();
-            let signals = Signals::listen()?;
-            drop(_context);
+            let signals = {
+                let _context = runtime.enter();
+                Signals::listen()?
+            };
             Ok((runtime, signals))
         });
         match prepared {
