@@ -14,6 +14,7 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod docker_registry;
 mod interrupted;
+mod kubelet;
 #[path = "../support/node.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod node;
