@@ -227,17 +227,17 @@ mod tests {
         fs::write(own.join("comm"), format!("{name}\n")).unwrap();
         fs::write(own.join("cmdline"), words.join("\0") + "\0").unwrap();
         symlink(its_root, own.join("root")).unwrap();
-        symlink(its_root.join("work"), own.join("cwd")).unwrap();
+        symlink(its_root.join("data"), own.join("cwd")).unwrap();
         processes
     }
 
     #[test]
     fn a_kubelet_runs_while_its_process_does_however_it_was_told_its_directory() {
         let node = tempfile::tempdir().unwrap();
-        for path in ["work/own", "var/lib/kubelet", "other"] {
+        for path in ["data/own", "var/lib/kubelet", "other"] {
             fs::create_dir_all(node.path().join(path)).unwrap();
         }
-        symlink("../work/own", node.path().join("var/link")).unwrap();
+        symlink("../data/own", node.path().join("var/link")).unwrap();
         let runs_on = |name: &str, words: &[&str], directory: &str| {
             let processes = with_process(name, words, node.path());
             let sign = RunningKubelet::Process { pid: 42, name: name.into() };
@@ -245,14 +245,14 @@ mod tests {
         };
 
         for words in [
-            &["/usr/bin/kubelet", "--v=2", "--root-dir=/work/own"][..],
-            &["kubelet", "--root-dir", "/work/own", "--v=2"],
+            &["/usr/bin/kubelet", "--v=2", "--root-dir=/data/own"][..],
+            &["kubelet", "--root-dir", "/data/own", "--v=2"],
             &["kubelet", "--root-dir", "/var/link"],
             &["kubelet", "--root-dir=own"],
-            &["k3s", "agent", "--kubelet-arg=root-dir=/work/own"],
-            &["k0s", "worker", "--kubelet-root-dir", "/work/own"],
+            &["k3s", "agent", "--kubelet-arg=root-dir=/data/own"],
+            &["k0s", "worker", "--kubelet-root-dir", "/data/own"],
         ] {
-            assert!(runs_on("kubelet", words, "work/own"), "{words:?}");
+            assert!(runs_on("kubelet", words, "data/own"), "{words:?}");
             assert!(!runs_on("kubelet", words, "other"), "{words:?}");
             assert!(!runs_on("kubelet", words, "var/lib/kubelet"), "{words:?}");
         }
@@ -260,6 +260,6 @@ mod tests {
             assert!(runs_on(name, &[name, "server"], "var/lib/kubelet"), "{name}");
             assert!(!runs_on(name, &[name, "server"], "other"), "{name}");
         }
-        assert!(!runs_on("vim", &["vim", "--root-dir=/work/own"], "work/own"));
+        assert!(!runs_on("vim", &["vim", "--root-dir=/data/own"], "data/own"));
     }
 }
