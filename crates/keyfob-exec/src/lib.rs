@@ -50,7 +50,7 @@ pub use environment::{Environment, SystemEnvironment, overlay, proxy_variable};
 pub use invocation::{Invocation, Limits, Stderr, Stdin, Stdout, Watch};
 pub use keyfob_stdout::{require_stdout, write_stdout};
 pub use outcome::{Finished, RunError, Status, StderrTail};
-pub use panics::without_panics;
+pub use panics::{NO_THREAD, without_panics};
 pub use program::{LookupError, NotRunnable, Program, may_execute};
 pub use runner::{ProcessRunner, Runner, Running};
 pub use shortened::shortened;

@@ -6,6 +6,10 @@ use std::{
     panic::{self, AssertUnwindSafe, PanicHookInfo},
 };
 
+/// What is wrong, and what to do, if the system starts no thread.
+pub const NO_THREAD: &str = "the system refused to start another thread: raise the limit on processes (ulimit -u, or pids.max \
+                             of the control group) or on memory";
+
 /// Runs the whole of a program. `None` if it panicked: one line on stderr said so, and nothing of what the panic says, which
 /// may be a secret.
 ///
@@ -22,9 +26,7 @@ pub fn without_panics<T>(name: &str, program: impl FnOnce() -> T) -> Option<T> {
 
 fn described(panicked: &PanicHookInfo<'_>) -> String {
     if is_about_threads(panicked.payload()) {
-        return "the system refused to start another thread: raise the limit on processes (ulimit -u, or pids.max of \
-                the control group) or on memory"
-            .to_owned();
+        return NO_THREAD.to_owned();
     }
     let place = panicked.location().map(ToString::to_string).unwrap_or_default();
     format!("a fault in this program, at {place}: please report it")

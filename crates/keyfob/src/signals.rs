@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 
+use keyfob_exec::NO_THREAD;
 use tokio::{
     runtime::{self, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -92,7 +93,8 @@ pub(crate) fn listen(verdict: Verdict, grace: Duration) -> io::Result<Stop> {
             Err(error) => report.send(Err(error)).unwrap_or_default(),
         }
     };
-    thread::Builder::new().name("keyfob-signals".into()).stack_size(128 << 10).spawn(watch)?;
+    let thread = thread::Builder::new().name("keyfob-signals".into()).stack_size(128 << 10);
+    thread.spawn(watch).map_err(|error| io::Error::new(error.kind(), NO_THREAD))?;
     reported.recv().map_err(io::Error::other)??;
     Ok(Stop { told, ending })
 }
