@@ -2,12 +2,13 @@
 //!
 //! Once a signal is listened for, the system no longer ends the process by itself. So a thread listens from then on until
 //! the process ends, whatever the other threads wait for: a lock, a full pipe, a name server. Whoever works is told first,
-//! to kill plugins and to report what was done. If that takes longer than its grace, if a second signal comes, or if nobody
-//! works any more, the thread ends the process with the exit code of the command, and removes the command's temporary
-//! directory before.
+//! to kill plugins and to report what was done. If that takes longer than its grace, if a second signal comes, if nobody
+//! works any more, or if stdout or stderr is full and nobody reads it, the thread ends the process with the exit code of
+//! the command, and removes the command's temporary directory before.
 
 use std::{
     fs, io,
+    os::fd::BorrowedFd,
     path::{Path, PathBuf},
     process,
     sync::{
@@ -21,6 +22,10 @@ use std::{
 };
 
 use keyfob_exec::NO_THREAD;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    stdio,
+};
 use tokio::{
     runtime::{self, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -37,6 +42,10 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
 /// How long threads may take that are in the middle of something when a runtime ends: most of them write a small file.
 const LAST_WORK: Duration = Duration::from_millis(200);
+
+/// How long stdout or stderr may stay full after a signal. A write to it blocks its thread until somebody reads, so the
+/// work would not end within its grace either.
+const UNREAD: Duration = Duration::from_millis(100);
 
 /// A runtime that does not wait at its end for threads which wait for something themselves.
 #[derive(Debug)]
@@ -177,9 +186,31 @@ async fn end_at_signal(
         tokio::select! {
             () = tokio::time::sleep(grace) => {}
             _ = signals.next() => {}
+            () = output_is_unread() => {}
         }
     }
     process::exit(ending.clean_up());
+}
+
+/// Ends when stdout or stderr has been full for [`UNREAD`].
+async fn output_is_unread() {
+    let mut looks = tokio::time::interval(UNREAD);
+    let mut full_before = [false; 2];
+    loop {
+        looks.tick().await;
+        let full_now = [is_full(stdio::stdout()), is_full(stdio::stderr())];
+        if full_before.iter().zip(full_now).any(|(before, now)| *before && now) {
+            return;
+        }
+        full_before = full_now;
+    }
+}
+
+/// Whether a write would block now: the pipe is full, or the terminal is stopped. A stream that is closed, or whose reader has
+/// gone away, is not full: a write to it fails at once.
+fn is_full(stream: BorrowedFd<'_>) -> bool {
+    let mut streams = [PollFd::from_borrowed_fd(stream, PollFlags::OUT)];
+    poll(&mut streams, Some(&Timespec::default())) == Ok(0)
 }
 
 /// The signals that stop us. One that we were started to ignore, as by `nohup`, is not among them.

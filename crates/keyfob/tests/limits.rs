@@ -1,5 +1,6 @@
 //! Keyfob where little is allowed: no stdout, little memory, no threads, no core files.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
+#![expect(clippy::disallowed_methods, reason = "another process cannot be told to use our clock")]
 
 #[expect(dead_code, reason = "shared with tests that use all of it")]
 #[path = "support/node.rs"]
@@ -7,14 +8,19 @@ mod node;
 
 use std::{
     fs,
-    io::Write as _,
+    io::{PipeReader, PipeWriter, Write as _},
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use node::{Node, program};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 /// Runs keyfob after a line of the shell has changed what it is allowed.
-#[expect(clippy::disallowed_methods, reason = "the program under test")]
 fn after(shell: &str, args: &[&str]) -> Output {
     let keyfob = env!("CARGO_BIN_EXE_keyfob");
     let script = format!("{shell}\nexec \"$0\" \"$@\"");
@@ -166,4 +172,56 @@ fn a_thread_that_the_system_refuses_is_told_and_no_panic() {
     );
     assert!(!stderr.contains("panicked"), "{stderr}");
     assert!(matches!(output.status.code(), Some(1 | 2)), "{:?}", output.status);
+}
+
+/// Each of these prints while it works. A write to a full pipe blocks, and signals used to wait two seconds for it.
+#[test]
+fn a_signal_ends_whoever_writes_to_a_pipe_that_nobody_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("config");
+    let text = "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], \
+                clusters: [{name: a, cluster: {server: 'https://localhost:1'}}], users: [{name: a, user: {token: hunter2}}]}";
+    fs::write(&kubeconfig, text).unwrap();
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let commands: [(&[&str], i32); 3] = [
+        (&["apiserver"], 0),
+        (&["kube", "proxy", "--kubeconfig", kubeconfig], 0),
+        (&["demo"], 130),
+    ];
+    for (args, code) in commands {
+        let (_reader, full) = full_pipe();
+        let own = folder.path().join(args[0]);
+        fs::create_dir(&own).unwrap();
+        let mut command = program();
+        let mut child = command.args(args).env("TMPDIR", &own).stdout(full).spawn().unwrap();
+        wait_until_asleep(child.id());
+
+        let signalled = Instant::now();
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+        let status = child.wait().unwrap();
+
+        assert_eq!(status.code(), Some(code), "{args:?}");
+        let took = signalled.elapsed();
+        assert!(took < Duration::from_millis(1500), "{args:?} took {took:?}");
+        assert_eq!(fs::read_dir(&own).unwrap().count(), 0, "{args:?} left files behind");
+    }
+}
+
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    while (&writer).write(&[b' '; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer)
+}
+
+/// Waits until the main thread of a process has not run for a tenth of a second.
+fn wait_until_asleep(pid: u32) {
+    let is_asleep = || {
+        std::thread::sleep(Duration::from_millis(10));
+        let stat = fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().starts_with('S')
+    };
+    while !(0..10).all(|_| is_asleep()) {}
 }
