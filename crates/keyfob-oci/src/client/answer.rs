@@ -75,7 +75,8 @@ impl Answer {
         Ok(piece)
     }
 
-    /// The whole body, if it is no larger than this.
+    /// The whole body of a document, if it is no larger than this and comes in time. A server that declares no size has the
+    /// time of the largest.
     pub(crate) async fn body(&mut self, largest: u64) -> Result<Secret<Vec<u8>>, PullError> {
         let too_large = |what: &str| PullError::BadAnswer {
             what: what.to_owned(),
@@ -84,14 +85,22 @@ impl Answer {
         if self.length().is_some_and(|length| length > largest) {
             return Err(too_large(&self.what));
         }
-        let mut body = Vec::new();
-        while let Some(piece) = self.piece().await? {
-            body.extend_from_slice(piece.as_ref());
-            if body.len() as u64 > largest {
-                return Err(too_large(&self.what));
+        let limit = self.pace.document(self.length().unwrap_or(largest));
+        let deadline = self.began + limit;
+        let received = timeout_at(deadline, async {
+            let mut body = Vec::new();
+            while let Some(piece) = self.piece().await? {
+                body.extend_from_slice(piece.as_ref());
+                if body.len() as u64 > largest {
+                    return Err(too_large(&self.what));
+                }
             }
-        }
-        Ok(Secret::new(body))
+            Ok(Secret::new(body))
+        });
+        received.await.unwrap_or_else(|_| {
+            let reason = format!("did not send its answer within {} s", limit.as_secs());
+            Err(PullError::unavailable(self.what.clone(), reason))
+        })
     }
 
     /// What it means that it is no success.

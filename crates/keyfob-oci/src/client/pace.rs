@@ -13,6 +13,9 @@ pub(super) struct Pace {
     pub(super) slowest: NonZeroU32,
 }
 
+/// How many times faster than a blob a document must come. Nobody waits an hour for a manifest of 4 MiB.
+const DOCUMENTS: NonZeroU32 = NonZeroU32::new(16).unwrap();
+
 impl Default for Pace {
     /// Half a minute, and a kilobyte each second: a modem could do more.
     fn default() -> Self {
@@ -30,6 +33,12 @@ impl Pace {
             + Duration::from_secs(rest.into()) / self.slowest.get();
         began.checked_add(self.grace + due).unwrap_or(began)
     }
+
+    /// How long a document may take in all: a manifest, a token or an error, of the size that the server declared.
+    pub(super) fn document(self, size: u64) -> Duration {
+        let faster = u64::from(self.slowest.saturating_mul(DOCUMENTS).get());
+        self.grace + Duration::from_secs(size.div_ceil(faster))
+    }
 }
 
 #[cfg(test)]
@@ -42,6 +51,14 @@ mod tests {
         for (bytes, expected) in [(0, 30_000), (1, 30_001), (1500, 31_500), (4 << 20, 4_224_304)] {
             let allowed = pace.deadline(began, bytes) - began;
             assert_eq!(allowed, Duration::from_millis(expected), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn the_time_that_a_document_may_take_grows_with_its_declared_size() {
+        for (size, expected) in [(0, 30), (1, 31), (16_000, 31), (4 << 20, 293)] {
+            let allowed = Pace::default().document(size);
+            assert_eq!(allowed, Duration::from_secs(expected), "{size}");
         }
     }
 }

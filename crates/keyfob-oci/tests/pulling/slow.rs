@@ -70,6 +70,21 @@ async fn one_byte_at_a_time_keeps_no_pull_alive() {
     }
 }
 
+/// Fast enough for a blob. A whole manifest must come sooner.
+#[tokio::test]
+async fn a_slow_manifest_has_a_limit_that_scales_with_its_declared_size() {
+    let registry = Registry::twisted(Contents::image(&[&noise(30, 1)]), |request, honest| {
+        let is_manifest = request.path().contains("/manifests/");
+        if is_manifest { honest.slowly(Duration::from_millis(10)) } else { honest }
+    });
+    let node = Node::with(impatient().slowest(NonZeroU32::new(30).unwrap()));
+
+    let error = node.pull(&registry.image(), None).await.unwrap_err();
+
+    assert_eq!(error.kind(), PullFailureKind::RegistryUnavailable);
+    assert!(error.to_string().contains(": did not send its answer within "), "{error}");
+}
+
 #[tokio::test]
 async fn a_server_that_is_slow_and_fast_enough_is_heard_out() {
     let layer = noise(30, 1);
