@@ -7,34 +7,18 @@ use std::{
 
 use keyfob_exec::read_bounded;
 use rustls::{
-    DigitallySignedStruct, Error, SignatureScheme,
-    client::{
-        VerifierBuilderError,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
+    client::VerifierBuilderError,
     crypto::CryptoProvider,
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
+    pki_types::{CertificateDer, pem::PemObject as _},
 };
 
-use crate::verifier_of;
+use crate::trusted::Trusted;
 
 /// All the authorities that there are fit into a tenth of this.
 const LARGEST_FILE: u64 = 4 << 20;
 
-/// Like [`verifier_of`], with the certificates that the file has at each handshake. If it cannot be used any more, those that it
-/// had before count. A file that cannot be read now has no certificates, which is an error.
-pub fn verifier_of_file(
-    path: PathBuf,
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
-    let pem = read_bounded(&path, LARGEST_FILE);
-    let pem = pem.map(|pem| pem.expose().clone()).unwrap_or_default();
-    let verifier = of_pem(&pem, &provider)?;
-    Ok(Arc::new(FileVerifier { path, provider, last: Mutex::new(Last { pem, verifier }) }))
-}
-
 #[derive(Debug)]
-struct FileVerifier {
+pub(crate) struct CertificateFile {
     path: PathBuf,
     provider: Arc<CryptoProvider>,
     last: Mutex<Last>,
@@ -44,70 +28,45 @@ struct FileVerifier {
 #[derive(Debug)]
 struct Last {
     pem: Vec<u8>,
-    verifier: Arc<dyn ServerCertVerifier>,
+    trusted: Arc<Trusted>,
 }
 
-impl FileVerifier {
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+impl CertificateFile {
+    pub(crate) fn open(
+        path: PathBuf,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, VerifierBuilderError> {
+        let pem = read_bounded(&path, LARGEST_FILE);
+        let pem = pem.map(|pem| pem.expose().clone()).unwrap_or_default();
+        let trusted = of_pem(&pem, &provider)?;
+        Ok(Self { path, provider, last: Mutex::new(Last { pem, trusted }) })
     }
 
-    fn verifier(&self) -> Arc<dyn ServerCertVerifier> {
-        Arc::clone(&self.last().verifier)
+    pub(crate) fn last_read(&self) -> Arc<Trusted> {
+        Arc::clone(&self.last().trusted)
     }
 
-    fn read_again(&self) {
+    /// Takes over what the file has now, if that can be used.
+    pub(crate) fn read_again(&self) {
         let Ok(pem) = read_bounded(&self.path, LARGEST_FILE) else { return };
         let mut last = self.last();
         if *pem.expose() == last.pem {
             return;
         }
-        if let Ok(verifier) = of_pem(pem.expose(), &self.provider) {
-            *last = Last { pem: pem.expose().clone(), verifier };
+        if let Ok(trusted) = of_pem(pem.expose(), &self.provider) {
+            *last = Last { pem: pem.expose().clone(), trusted };
         }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn of_pem(
     pem: &[u8],
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
+) -> Result<Arc<Trusted>, VerifierBuilderError> {
     let certificates = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect();
-    verifier_of(certificates, Arc::clone(provider))
-}
-
-impl ServerCertVerifier for FileVerifier {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.read_again();
-        self.verifier().verify_server_cert(certificate, intermediates, name, ocsp, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier().verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier().verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier().supported_verify_schemes()
-    }
+    Ok(Arc::new(Trusted::new(certificates, Arc::clone(provider))?))
 }

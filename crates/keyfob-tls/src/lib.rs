@@ -4,23 +4,21 @@
 //! skopeo and Go trust it; webpki does not, because it is not an authority's, or because it is one.
 
 mod file;
+mod trusted;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
-use keyfob_api::{Certificate, Timestamp};
 use rustls::{
-    CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
+    DigitallySignedStruct, Error, SignatureScheme,
     client::{
-        VerifierBuilderError, WebPkiServerVerifier,
+        VerifierBuilderError,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_name,
     },
     crypto::CryptoProvider,
     pki_types::{CertificateDer, ServerName, UnixTime},
-    server::ParsedCertificate,
 };
 
-pub use file::verifier_of_file;
+use crate::{file::CertificateFile, trusted::Trusted};
 
 /// Trusts servers whose certificate one of these signed, or is.
 ///
@@ -30,16 +28,40 @@ pub fn verifier_of(
     certificates: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(certificates.iter().cloned());
-    let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
-    Ok(Arc::new(Verifier { webpki, certificates }))
+    let trusted = Trusted::new(certificates, provider)?;
+    Ok(Arc::new(Verifier { source: Source::Given(Arc::new(trusted)) }))
+}
+
+/// Like [`verifier_of`], with the certificates that the file has at each handshake. If it cannot be used any more, those that it
+/// had before count. A file that cannot be read now has no certificates, which is an error.
+pub fn verifier_of_file(
+    path: PathBuf,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
+    let file = CertificateFile::open(path, provider)?;
+    Ok(Arc::new(Verifier { source: Source::File(file) }))
 }
 
 #[derive(Debug)]
 struct Verifier {
-    webpki: Arc<WebPkiServerVerifier>,
-    certificates: Vec<CertificateDer<'static>>,
+    source: Source,
+}
+
+/// Where the trusted certificates come from.
+#[derive(Debug)]
+enum Source {
+    Given(Arc<Trusted>),
+    File(CertificateFile),
+}
+
+impl Verifier {
+    /// The certificates that counted when the handshake began.
+    fn trusted(&self) -> Arc<Trusted> {
+        match &self.source {
+            Source::Given(trusted) => Arc::clone(trusted),
+            Source::File(file) => file.last_read(),
+        }
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -51,15 +73,13 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self.webpki.verify_server_cert(certificate, intermediates, name, ocsp, now);
-        match verified {
-            Err(_) if self.certificates.contains(certificate) => {
-                check_dates(certificate, now)?;
-                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            other => other,
+        if let Source::File(file) = &self.source {
+            file.read_again();
         }
+        let trusted = self.trusted();
+        let verified =
+            trusted.webpki().verify_server_cert(certificate, intermediates, name, ocsp, now);
+        verified.or_else(|error| trusted.verify_named(certificate, name, now).unwrap_or(Err(error)))
     }
 
     fn verify_tls12_signature(
@@ -68,7 +88,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.webpki.verify_tls12_signature(message, certificate, signature)
+        self.trusted().webpki().verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -77,27 +97,10 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.webpki.verify_tls13_signature(message, certificate, signature)
+        self.trusted().webpki().verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.webpki.supported_verify_schemes()
+        self.trusted().webpki().supported_verify_schemes()
     }
-}
-
-fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
-    let read = Certificate::parse(certificate)
-        .map_err(|error| CertificateError::Other(OtherError(Arc::new(error))))?;
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    if now < seconds(read.not_before) {
-        return Err(CertificateError::NotValidYet.into());
-    }
-    if now > seconds(read.not_after) {
-        return Err(CertificateError::Expired.into());
-    }
-    Ok(())
-}
-
-fn seconds(time: Timestamp) -> i64 {
-    time.unix_seconds()
 }
