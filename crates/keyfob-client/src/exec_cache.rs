@@ -31,7 +31,7 @@ use keyfob_exec::{Clock, Runner};
 
 use self::{
     askers::{Askers, Given},
-    directory::Directory,
+    directory::PrivateDirectory,
     entry::{Entry, Worth},
     key::{CacheKey, FileKind},
     lock::Locks,
@@ -49,7 +49,7 @@ pub use self::{
 /// Answers of plugins, in files that all processes of a user share.
 #[derive(Clone)]
 pub struct ExecCache {
-    directory: Arc<Directory>,
+    directory: Arc<PrivateDirectory>,
     locks: Locks,
     options: ExecCacheOptions,
     clock: Arc<dyn Clock>,
@@ -99,7 +99,7 @@ impl ExecCache {
         runner: Arc<dyn Runner>,
         tell: Tell,
     ) -> Result<Self, UnsafeDirectory> {
-        let directory = Arc::new(Directory::open(directory)?);
+        let directory = Arc::new(PrivateDirectory::open(directory)?);
         let locks = Locks::new(Arc::clone(&directory));
         Ok(Self { directory, locks, options, clock, runner, tell })
     }

@@ -10,7 +10,7 @@ use std::{io, os::unix::fs::FileExt as _};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    directory::Directory,
+    directory::PrivateDirectory,
     key::{CacheKey, FileKind},
     parent::AskerId,
 };
@@ -21,12 +21,12 @@ const LENGTH: usize = 16;
 /// The askers of one key.
 #[derive(Debug)]
 pub(super) struct Askers<'a> {
-    directory: &'a Directory,
+    directory: &'a PrivateDirectory,
     name: String,
 }
 
 impl<'a> Askers<'a> {
-    pub(super) fn new(directory: &'a Directory, key: &CacheKey) -> Self {
+    pub(super) fn new(directory: &'a PrivateDirectory, key: &CacheKey) -> Self {
         Self { directory, name: key.file(FileKind::Askers) }
     }
 
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn who_asks_again_for_the_same_answer_is_noticed_and_nobody_else() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::open(&folder.path().join("cache")).unwrap();
+        let directory = PrivateDirectory::open(&folder.path().join("cache")).unwrap();
         let key = CacheKey::new("plugin", &[], &[KeyPart::new("uid", "0")]);
         let askers = Askers::new(&directory, &key);
         let give = |pid, started, id| askers.give(AskerId { pid, started, file: 3 }, id).unwrap();

@@ -1,159 +1,114 @@
 //! The directory where answers are kept: its owner's alone, as is every file in it.
 //!
-//! Everything goes through one descriptor, so that whoever moves directories about cannot put another in its place.
+//! [`keyfob_exec::Directory`] sees to it that no link is followed and that nobody can put another directory in its place. This
+//! adds who may own it and its files, and with which mode.
 
 use std::{
-    fmt,
-    fs::{DirBuilder, File, Metadata},
-    io::{self, Read as _, Write as _},
-    os::{
-        fd::OwnedFd,
-        unix::fs::{DirBuilderExt as _, MetadataExt as _},
-    },
+    fs::{File, Metadata},
+    io::{self, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use keyfob_api::Secret;
-use rustix::{
-    fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, renameat, statat, unlinkat},
-    process::geteuid,
-};
+use rustix::process::geteuid;
 use thiserror::Error;
 
 /// More than an answer can have: its plugin may print one MiB, which may grow when it is written anew.
 const LARGEST: u64 = 8 << 20;
 
 /// A directory that nobody else can look into.
-pub(super) struct Directory {
-    path: PathBuf,
-    fd: OwnedFd,
-}
+#[derive(Debug)]
+pub(super) struct PrivateDirectory(keyfob_exec::Directory);
 
-impl Directory {
-    /// Opens it; if it is not there it is made.
+impl PrivateDirectory {
+    /// Opens it, and creates it if it is missing. A link is refused, even to a directory of the user's own.
     pub(super) fn open(path: &Path) -> Result<Self, UnsafeDirectory> {
         // A slash at its end would follow a link.
         let path: PathBuf = path.components().collect();
-        let unusable =
-            |source: io::Error| UnsafeDirectory { path: path.clone(), flaw: source.into() };
-        let opened = match open_directory(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-                made.and_then(|()| open_directory(&path))
-            }
-            opened => opened,
-        };
-        let fd = opened.map_err(|error| match path.symlink_metadata() {
-            Ok(found) if found.is_symlink() => {
-                UnsafeDirectory { path: path.clone(), flaw: DirectoryFlaw::Link }
-            }
-            Ok(_) | Err(_) => unusable(error),
+        let unsafe_because = |flaw| UnsafeDirectory { path: path.clone(), flaw };
+        let directory = open_or_create(&path).map_err(|error| match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() => unsafe_because(DirectoryFlaw::Link),
+            Ok(_) | Err(_) => unsafe_because(error.into()),
         })?;
-        let directory = File::from(fd);
-        match flaw_of(&directory.metadata().map_err(unusable)?) {
-            Some(flaw) => Err(UnsafeDirectory { path, flaw }),
-            None => Ok(Self { path, fd: directory.into() }),
+        let metadata = directory.metadata(".").map_err(|error| unsafe_because(error.into()))?;
+        match metadata.as_ref().and_then(flaw_of) {
+            Some(flaw) => Err(unsafe_because(flaw)),
+            None => Ok(Self(directory)),
         }
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
-    /// What a file holds; nothing if it is not there, or not ours alone, or larger than it can be.
+    /// What a file holds; `None` if it is missing, not ours alone, or larger than an answer can be.
     pub(super) fn read(&self, name: &str) -> Option<Secret<Vec<u8>>> {
-        let file = self.open_file(name, OFlags::RDONLY).ok()?;
-        let length = file.metadata().ok()?.len();
-        // Big enough from the start: growing would leave a copy of a secret behind.
-        let mut bytes = Vec::with_capacity(usize::try_from(length.min(LARGEST)).ok()? + 1);
-        let outcome = file.take(LARGEST + 1).read_to_end(&mut bytes);
-        let bytes = Secret::new(bytes);
-        (outcome.ok()? as u64 <= LARGEST).then_some(bytes)
+        // Nobody else can replace the file between the two: the directory is ours alone.
+        let is_ours = flaw_of(&self.0.metadata(name).ok()??).is_none();
+        is_ours.then(|| self.0.read(name, LARGEST).ok())?
     }
 
     /// Puts a file in the place of whatever is there, whole or not at all; `unfinished` is its name until then.
     ///
     /// Nothing is synced: after a power cut the file may be empty, which counts as none, and costs one run of a plugin.
     pub(super) fn replace(&self, name: &str, unfinished: &str, bytes: &[u8]) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let mut file = File::from(self.open_at(unfinished, flags)?);
-        let written = file
-            .write_all(bytes)
-            .and_then(|()| Ok(renameat(&self.fd, unfinished, &self.fd, name)?));
+        let mut file = self.0.create_file(unfinished)?;
+        let written = file.write_all(bytes).and_then(|()| self.0.rename(unfinished, &self.0, name));
         if written.is_err() {
-            self.remove(unfinished).unwrap_or_default();
+            self.0.remove(unfinished).unwrap_or_default();
         }
         written
     }
 
-    /// A file to read and write, made if it is not there; one that is not ours alone is thrown away first.
+    /// A file to read and write, created if it is missing; one that is not ours alone is thrown away first.
     pub(super) fn open_to_write(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::CREATE;
-        self.open_file(name, flags).or_else(|_| {
-            self.remove(name)?;
-            self.open_file(name, flags)
+        self.open_ours(name).or_else(|_| {
+            self.0.remove(name)?;
+            self.open_ours(name)
         })
     }
 
-    /// Whether there was such a file.
+    /// Removes a file. Whether there was one.
     pub(super) fn remove(&self, name: &str) -> io::Result<bool> {
-        match unlinkat(&self.fd, name, AtFlags::empty()) {
-            Ok(()) => Ok(true),
-            Err(rustix::io::Errno::NOENT) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let is_there = self.0.metadata(name)?.is_some();
+        self.0.remove(name)?;
+        Ok(is_there)
     }
 
     /// Whether an open file is still the one of this name.
     pub(super) fn has(&self, name: &str, file: &File) -> bool {
-        let named = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
-        let (Ok(named), Ok(held)) = (named, file.metadata()) else { return false };
-        (named.st_dev, named.st_ino) == (held.dev(), held.ino())
+        self.0.has(name, file)
     }
 
     /// The files, by name.
     pub(super) fn names(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.fd)? {
-            names.extend(entry?.file_name().to_str().map(str::to_owned));
-        }
-        names.retain(|name| name != "." && name != "..");
-        names.sort_unstable();
-        Ok(names)
+        self.0.names()
     }
 
     /// When a file was changed last.
     pub(super) fn modified(&self, name: &str) -> Option<SystemTime> {
-        let file = self.open_at(name, OFlags::RDONLY).ok().map(File::from)?;
-        file.metadata().ok()?.modified().ok()
+        self.0.metadata(name).ok()??.modified().ok()
     }
 
-    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        let file = File::from(self.open_at(name, flags)?);
-        let metadata = file.metadata()?;
-        match flaw_of(&metadata) {
-            None if metadata.is_file() => Ok(file),
-            _ => Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not ours alone")),
+    fn open_ours(&self, name: &str) -> io::Result<File> {
+        let file = self.0.open_or_create(name)?;
+        match flaw_of(&file.metadata()?) {
+            None => Ok(file),
+            Some(_) => Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not ours alone")),
         }
     }
-
-    /// Neither a link nor a pipe leads anywhere, or makes anybody wait.
-    fn open_at(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?)
-    }
 }
 
-impl fmt::Debug for Directory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Directory({})", self.path.display())
-    }
-}
-
-fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(CWD, path, flags, Mode::empty())?)
+/// The last part of the path is not followed if it is a link; the rest is as the user wrote it.
+fn open_or_create(path: &Path) -> io::Result<keyfob_exec::Directory> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return keyfob_exec::Directory::open(path);
+    };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let name = name.to_str().ok_or_else(|| io::Error::other("its name is not valid UTF-8"))?;
+    keyfob_exec::Directory::create(parent)?.create_subdirectory(name)
 }
 
 fn flaw_of(metadata: &Metadata) -> Option<DirectoryFlaw> {
@@ -200,7 +155,7 @@ mod tests {
         os::unix::fs::{PermissionsExt as _, symlink},
     };
 
-    use rustix::fs::{FileType, mknodat};
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 
@@ -208,9 +163,9 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    fn own() -> (tempfile::TempDir, Directory) {
+    fn own() -> (tempfile::TempDir, PrivateDirectory) {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::open(&folder.path().join("a/b")).unwrap();
+        let directory = PrivateDirectory::open(&folder.path().join("a/b")).unwrap();
         (folder, directory)
     }
 
@@ -227,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().join("real");
         fs::create_dir(&real).unwrap();
-        let refused = |path: &Path| Directory::open(path).unwrap_err().flaw.to_string();
+        let refused = |path: &Path| PrivateDirectory::open(path).unwrap_err().flaw.to_string();
         for mode in [0o750, 0o701, 0o770, 0o755] {
             chmod(&real, mode);
             let wanted = format!(
@@ -243,7 +198,7 @@ mod tests {
         }
         fs::write(folder.path().join("file"), "").unwrap();
         assert!(refused(&folder.path().join("file")).starts_with("Not a directory"));
-        assert!(Directory::open(&real).is_ok());
+        assert!(PrivateDirectory::open(&real).is_ok());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    directory::Directory,
+    directory::PrivateDirectory,
     key::{CacheKey, FileKind},
     record::{Record, RunState},
 };
@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_secs(2);
 
 /// The locks of a directory.
 #[derive(Debug, Clone)]
-pub(super) struct Locks(Arc<Directory>);
+pub(super) struct Locks(Arc<PrivateDirectory>);
 
 /// A lock that is ours until it is dropped.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Waited {
 }
 
 impl Locks {
-    pub(super) fn new(directory: Arc<Directory>) -> Self {
+    pub(super) fn new(directory: Arc<PrivateDirectory>) -> Self {
         Self(directory)
     }
 
@@ -191,7 +191,7 @@ mod tests {
 
     fn locks() -> (tempfile::TempDir, Locks) {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::open(&folder.path().join("cache")).unwrap();
+        let directory = PrivateDirectory::open(&folder.path().join("cache")).unwrap();
         (folder, Locks::new(Arc::new(directory)))
     }
 
