@@ -33,6 +33,11 @@ fn the_commands_for_plugin_authors_print_what_the_page_shows() {
 }
 
 #[test]
+fn the_commands_about_the_seeds_print_what_the_page_shows() {
+    replay("docs/seeds.md");
+}
+
+#[test]
 fn the_commands_about_upgrades_print_what_the_page_shows() {
     replay("docs/upgrade.md");
 }

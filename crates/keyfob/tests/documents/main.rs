@@ -1,4 +1,5 @@
-//! What the pages of `docs` say holds: their commands print what the pages show, and their links lead somewhere.
+//! What the pages of `docs` say holds: their commands print what the pages show, their links lead somewhere, and
+//! `docs/seeds.md` accounts for every item of the founding documents.
 #![expect(
     clippy::panic,
     clippy::unwrap_used,
@@ -8,6 +9,7 @@
 mod console;
 mod links;
 mod page;
+mod seeds;
 
 use std::{
     fs,
