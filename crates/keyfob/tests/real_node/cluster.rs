@@ -60,6 +60,19 @@ impl Cluster {
         });
     }
 
+    /// Removes what a scenario added for the whole cluster: roles, their bindings and webhooks.
+    pub(crate) fn reset(&self) {
+        let [rbac, admission] = ["rbac.authorization", "admissionregistration"]
+            .map(|group| format!("/apis/{group}.k8s.io/v1"));
+        for resource in ["clusterroles", "clusterrolebindings"] {
+            let added = "labelSelector=kubernetes.io/bootstrapping!=rbac-defaults";
+            self.api.delete(&format!("{rbac}/{resource}?{added}"), 0).unwrap();
+        }
+        for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+            self.api.delete(&format!("{admission}/{resource}"), 0).unwrap();
+        }
+    }
+
     /// Writes a kubeconfig with a client certificate for this user, and returns its path.
     pub(crate) fn kubeconfig(&self, user: &str, group: &str) -> PathBuf {
         let path = self.files.join(format!("{}.kubeconfig", user.replace(':', "-")));
@@ -87,7 +100,12 @@ impl Cluster {
 
     /// Applies manifests in YAML or JSON with kubectl.
     pub(crate) fn apply(&self, manifests: &str) {
-        let mut kubectl = self.kubectl(&["apply", "-f", "-"]);
+        self.apply_with(&[], manifests);
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn apply_with(&self, args: &[&str], manifests: &str) {
+        let mut kubectl = self.kubectl(&[&["apply", "-f", "-"], args].concat());
         let mut child = kubectl.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(manifests.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success(), "kubectl cannot apply {manifests}");

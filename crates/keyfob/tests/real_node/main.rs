@@ -20,6 +20,8 @@ mod containerd;
 mod documented;
 mod hosts;
 mod image;
+#[path = "../support/moto.rs"]
+mod moto;
 mod node;
 mod parts;
 mod pod;
@@ -55,7 +57,18 @@ macro_rules! scenarios {
     };
 }
 
-const SCENARIOS: &[Scenario] = scenarios![providers::without_a_provider_the_pull_is_refused,];
+const SCENARIOS: &[Scenario] = scenarios! {
+    providers::without_a_provider_the_pull_is_refused,
+    providers::docker_config_gives_the_login_of_a_file,
+    providers::exec_gives_the_login_of_a_docker_helper,
+    providers::echo_gives_the_token_of_the_pod,
+    providers::exchange_trades_the_token_of_the_pod,
+    providers::ecr_gives_the_login_of_the_node,
+    providers::ecr_gives_the_login_of_the_role_of_the_pod,
+    providers::all_plugins_share_one_configuration,
+    providers::why_a_plugin_failed_is_only_in_the_log,
+    providers::a_kubelet_needs_both_flags,
+};
 
 fn main() -> ExitCode {
     let Some(parts) = std::env::var_os("KEYFOB_NODE") else {

@@ -21,6 +21,8 @@ pub(crate) struct Process {
     command: Command,
     child: Child,
     log: PathBuf,
+    /// Where in the log this process begins: others of its name may have written before.
+    begin: usize,
 }
 
 impl Process {
@@ -28,9 +30,10 @@ impl Process {
     pub(crate) fn start(name: &'static str, mut command: Command, directory: &Path) -> Self {
         let log = directory.join(format!("{name}.log"));
         let output = OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        let begin = fs::metadata(&log).unwrap().len().try_into().unwrap();
         command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         let child = spawn(name, &mut command);
-        Self { name, command, child, log }
+        Self { name, command, child, log, begin }
     }
 
     /// Sends SIGTERM and waits until the process has ended.
@@ -69,7 +72,24 @@ impl Process {
 
     /// Everything it has printed so far, from the first start on.
     pub(crate) fn log(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+        let log = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&log[self.begin..]).into_owned()
+    }
+
+    /// The messages in the log of a Kubernetes program that contain a text, without time, process and place in the source.
+    pub(crate) fn messages(&self, text: &str) -> Vec<String> {
+        let mut messages: Vec<String> = Vec::new();
+        for line in self.log().lines() {
+            let start = line.split_once("] ").filter(|(header, _)| is_log_header(header));
+            match (start, messages.last_mut()) {
+                (Some((_, message)), _) => messages.push(message.to_owned()),
+                // A value of several lines.
+                (None, Some(last)) => last.extend(["\n", line]),
+                (None, None) => {}
+            }
+        }
+        messages.retain(|message| message.contains(text));
+        messages
     }
 
     /// Waits until something holds while the process runs; panics with the end of the log if the process ends before.
@@ -108,6 +128,12 @@ impl Drop for Process {
 
 fn spawn(name: &str, command: &mut Command) -> Child {
     command.spawn().unwrap_or_else(|error| panic!("{name} cannot be started: {error}"))
+}
+
+/// Whether a line begins as klog does, such as `E1118 02:11:35.394072     235 plugin.go:418`.
+fn is_log_header(text: &str) -> bool {
+    let (level, date) = text.split_at_checked(1).unwrap_or_default();
+    "IWEF".contains(level) && date.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// A port of loopback that nobody uses.

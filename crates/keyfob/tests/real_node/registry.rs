@@ -102,14 +102,14 @@ impl Registry {
             "storage": {"filesystem": {"rootdirectory": files.join("storage")}},
             "http": {"addr": backend},
         });
-        if let Some(auth) = auth(world, host, access, &files) {
+        let front = Arc::new(Front::new(backend));
+        if let Some(auth) = auth(world, host, access, &files, &front) {
             config["auth"] = auth;
         }
         fs::write(files.join("config.yml"), config.to_string()).unwrap();
         let mut command = Command::new(world.parts.program("docker-registry"));
         command.env_clear().arg("serve").arg(files.join("config.yml"));
         let process = Process::start("docker-registry", command, &world.directory);
-        let front = Arc::new(Front::new(backend));
         let handler = Arc::clone(&front);
         world.hosts.serve(host, move |request| handler.answer(request));
         let base = Arc::clone(&world.base);
@@ -159,7 +159,7 @@ impl Registry {
         Pushed { reference: unique, digest: image.manifest.digest, id: image.id }
     }
 
-    /// All requests since the start, in the order of their answers.
+    /// All requests since the start, in the order of their answers, to the token server too.
     pub(crate) fn visits(&self) -> Vec<Visit> {
         self.front.visits.lock().unwrap().clone()
     }
@@ -206,10 +206,14 @@ impl Front {
         // A registry that is down is, for clients of its front, one that is unavailable.
         let (status, response) =
             self.pass_on(request).unwrap_or_else(|_| (503, Response::status(503)));
+        self.log(request, status);
+        response
+    }
+
+    fn log(&self, request: &Request, status: u16) {
         let login = request.header("authorization").and_then(basic);
         let (method, path) = (request.method.clone(), request.path().to_owned());
         self.visits.lock().unwrap().push(Visit { method, path, login, status });
-        response
     }
 
     fn wait_at_gate(&self, request: &Request) {
@@ -262,36 +266,54 @@ pub(crate) fn basic(header: &str) -> Option<(String, String)> {
     Some((user.to_owned(), password.to_owned()))
 }
 
-fn auth(world: &World, host: &str, access: Access, files: &Path) -> Option<Value> {
+/// The registry's setting, and the server that it needs.
+fn auth(
+    world: &World,
+    host: &str,
+    access: Access,
+    files: &Path,
+    front: &Arc<Front>,
+) -> Option<Value> {
     match access {
         Access::Everybody => None,
         Access::Passwords(users) => {
-            let lines =
-                users.iter().map(|(user, password)| format!("{user}:{}\n", bcrypt(password)));
+            let line =
+                |(user, password): &(String, String)| format!("{user}:{}\n", bcrypt(password));
             let path = files.join("users");
-            fs::write(&path, lines.collect::<String>()).unwrap();
+            fs::write(&path, users.iter().map(line).collect::<String>()).unwrap();
             Some(json!({"htpasswd": {"realm": host, "path": path}}))
         }
         Access::Tokens(accepts) => {
-            let issuer = Arc::new(TokenIssuer::new(files));
+            let issuer = TokenIssuer::new(files);
             let realm = format!("auth.{host}");
             let auth = issuer.auth(&format!("https://{realm}/token"));
+            let front = Arc::clone(front);
             world.hosts.serve(&realm, move |request| {
-                let basic = request.header("authorization").and_then(basic);
-                let login = basic.map(|(username, password)| Login {
-                    username,
-                    password,
-                    repository: scope(request).0,
-                });
-                if login.is_some_and(|login| accepts(&login)) {
-                    issuer.answer(request, 300)
-                } else {
-                    Response::json(r#"{"details":"access denied"}"#).with_status(401)
-                }
+                let (status, response) = token(request, &issuer, &accepts);
+                front.log(request, status);
+                response
             });
             Some(auth)
         }
     }
+}
+
+/// The answer of a token server that knows docker's way to ask, and not OAuth's, which clients try first.
+fn token(
+    request: &Request,
+    issuer: &TokenIssuer,
+    accepts: &(dyn Fn(&Login) -> bool + Send + Sync),
+) -> (u16, Response) {
+    if request.method != "GET" {
+        return (405, Response::status(405));
+    }
+    let repository = scope(request).0;
+    let login = request.header("authorization").and_then(basic);
+    let login = login.map(|(username, password)| Login { username, password, repository });
+    if login.is_some_and(|login| accepts(&login)) {
+        return (200, issuer.answer(request, 300));
+    }
+    (401, Response::json(r#"{"details":"access denied"}"#).with_status(401))
 }
 
 /// Perl knows the one way of hashing that the registry takes.

@@ -41,8 +41,12 @@ impl World {
         Self { parts, hosts, base, cluster, namespace: String::new(), directory, files }
     }
 
-    /// Prepares a namespace and a directory for the next scenario.
+    /// Prepares a namespace and a directory for the next scenario. Nothing is left of what others installed or allowed.
     pub(crate) fn begin(&mut self, name: &str, logs: &Path) {
+        for installed in ["/etc/kubernetes", "/usr/local/lib/kubelet-plugins"] {
+            fs::remove_dir_all(installed).unwrap_or_default();
+        }
+        self.cluster.reset();
         self.namespace = name.replace('_', "-");
         self.directory = logs.join(name);
         fs::create_dir_all(&self.directory).unwrap();
@@ -53,6 +57,11 @@ impl World {
     pub(crate) fn pod(&self, name: &str, image: &Pushed) -> PodBuilder {
         let api = self.cluster.api.clone();
         PodBuilder::new(api, &self.namespace, name, &image.reference)
+    }
+
+    /// Applies manifests that name no namespace to the scenario's namespace.
+    pub(crate) fn apply_in_namespace(&self, manifests: &str) {
+        self.cluster.apply_with(&["--namespace", &self.namespace], manifests);
     }
 
     /// The keyfob under test, as an administrator of cluster and node runs it.
