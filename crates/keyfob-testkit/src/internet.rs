@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use http::StatusCode;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::authority::Authority;
@@ -286,7 +287,9 @@ impl Response {
     }
 
     fn encoded(&self) -> (String, &[u8]) {
-        let mut head = format!("HTTP/1.1 {} Answer\r\nConnection: close\r\n", self.status);
+        let status = StatusCode::from_u16(self.status).unwrap_or_default();
+        let reason = status.canonical_reason().unwrap_or("Unknown");
+        let mut head = format!("HTTP/1.1 {} {reason}\r\nConnection: close\r\n", self.status);
         let length =
             self.has_length.then(|| ("Content-Length".to_owned(), self.body.len().to_string()));
         for (name, value) in self.headers.iter().chain(&length) {

@@ -126,7 +126,7 @@ impl Plan {
     /// Looks at what is there; nothing is changed.
     pub(super) fn new(wanted: &Wanted<'_>) -> Result<Self, ConfigFileError> {
         let Some(old) = OldFile::read(wanted.path)? else {
-            check_place(wanted)?;
+            check_place(wanted.path)?;
             let text = wanted.form.print(wanted.config);
             return Ok(Self::Create { path: wanted.path.to_owned(), text });
         };
@@ -179,11 +179,10 @@ impl Plan {
     }
 
     /// Writes the file beside its place: what cannot be written is known before anything is changed. The directory of a new
-    /// file is created if the plugin directory is in it, and so would be created anyway.
-    pub(super) fn stage(self, plugins: &Path) -> io::Result<Staged> {
+    /// file is created if it is missing, as the plugin directory is.
+    pub(super) fn stage(self) -> io::Result<Staged> {
         if let Self::Create { path, .. } = &self
-            && is_made_for(plugins, path)
-            && let Some(parent) = path.parent()
+            && let Some(parent) = directory(path)
         {
             fs::create_dir_all(parent)?;
         }
@@ -291,33 +290,21 @@ impl OldFile {
     }
 }
 
-/// Whether the directory of a file is one that the plugin directory is in.
-fn is_made_for(plugins: &Path, path: &Path) -> bool {
-    path::absolute(plugins)
-        .is_ok_and(|plugins| directory(path).is_some_and(|parent| plugins.starts_with(parent)))
-}
-
 /// The directory of a file, from the root.
 fn directory(path: &Path) -> Option<PathBuf> {
     Some(path::absolute(path).ok()?.parent()?.to_owned())
 }
 
-/// A new file needs a directory.
-fn check_place(wanted: &Wanted<'_>) -> Result<(), ConfigFileError> {
-    let Some(parent) = directory(wanted.path) else { return Ok(()) };
+/// A new file needs a directory, which can be created unless something else has its name.
+fn check_place(path: &Path) -> Result<(), ConfigFileError> {
+    let Some(parent) = directory(path) else { return Ok(()) };
     let reason = match fs::metadata(&parent) {
         Ok(metadata) if metadata.is_dir() => return Ok(()),
         Ok(_) => format!("{} is not a directory", parent.display()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if is_made_for(wanted.plugins, wanted.path) {
-                return Ok(());
-            }
-            let to_make = quoted(&parent.to_string_lossy());
-            format!("the directory {} is not there\nmkdir -p {to_make}", parent.display())
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => error.to_string(),
     };
-    Err(ConfigFileError::Unwritable { path: wanted.path.to_owned(), reason })
+    Err(ConfigFileError::Unwritable { path: path.to_owned(), reason })
 }
 
 /// A merged configuration must be one that a kubelet starts with.

@@ -55,8 +55,8 @@ pub(crate) struct InstallArgs {
     /// Replace files of the plugins' names that are not keyfob's.
     #[arg(long)]
     force: bool,
-    /// Write the configuration to this file, in one piece, instead of printing it. A file that is there and says something
-    /// else is refused.
+    /// Write the configuration to this file, in one piece, instead of printing it. Its directory is created if it is missing.
+    /// A file that is there and says something else is refused.
     #[arg(long, value_name = "FILE")]
     config_file: Option<PathBuf>,
     /// Add these providers to the --config-file that is there, or replace them there, and keep its others and its comments.
@@ -133,9 +133,7 @@ impl InstallArgs {
         programs: impl Iterator<Item = &'static str> + Clone,
     ) -> Result<Outcome, Outcome> {
         let staged = match self.plan(config)? {
-            Some(plan) => {
-                Some(plan.stage(&self.directory).map_err(|error| self.unwritten(&error))?)
-            }
+            Some(plan) => Some(plan.stage().map_err(|error| self.unwritten(&error))?),
             None => None,
         };
         let mut told = self.links().install(programs).map_err(|error| in_the_way(&error))?;

@@ -225,11 +225,6 @@ fn a_place_where_no_configuration_can_be_is_named_before_anything_is_changed() {
         (place("directory"), 1, "is a directory: nothing was changed\nkeyfob: name a file in it"),
         (place("dangling"), 1, "cannot be read: No such file"),
         (PathBuf::from("/dev/null"), 1, "is no regular file"),
-        (
-            PathBuf::from("/nowhere/c.yaml"),
-            4,
-            "cannot write /nowhere/c.yaml: the directory /nowhere is not there\nkeyfob: mkdir -p /nowhere\n",
-        ),
         (place("logins.json/c.yaml"), 4, "cannot write "),
     ] {
         let refused = machine.install_into(&path, &["--merge"]);
@@ -280,19 +275,15 @@ fn installing_ends_with_what_is_still_to_be_done() {
 }
 
 #[test]
-fn a_configuration_may_be_beside_a_plugin_directory_that_is_still_to_be_made() {
+fn the_directory_of_a_new_configuration_is_created() {
     let machine = Machine::new();
-    let (plugins, file) = (machine.path("rancher/bin"), machine.path("rancher/config.yaml"));
+    let file = machine.path("etc/kubernetes/config.yaml");
 
-    let installed = keyfob(&[
-        "provider",
-        "install",
-        plugins.to_str().unwrap(),
-        "--providers=ecr",
-        "--config-file",
-        file.to_str().unwrap(),
-    ]);
+    let rehearsed = machine.install_into(&file, &["--dry-run"]);
+    assert_eq!(rehearsed.code, 0, "{}", rehearsed.stderr);
+    assert!(!machine.path("etc").exists(), "--dry-run changes nothing");
 
+    let installed = machine.install_into(&file, &[]);
     assert_eq!(installed.code, 0, "{}", installed.stderr);
-    assert!(file.is_file() && plugins.join("ecr-credential-provider").exists());
+    assert!(file.is_file() && machine.path("plugins").join(PROGRAM).exists());
 }

@@ -15,6 +15,8 @@ mod account_plugin;
 mod agreement;
 #[path = "../support/api.rs"]
 mod api;
+#[path = "../support/authority.rs"]
+mod authority;
 #[path = "../support/cluster.rs"]
 mod cluster;
 #[path = "../support/identity.rs"]

@@ -9,7 +9,8 @@ use tempfile::TempDir;
 use crate::{
     agreement::all_agree,
     api::{ADMIN, Api, Refusal},
-    cluster::{Authority, Cluster, Process, free_ports, write},
+    authority::{Authority, write},
+    cluster::{Cluster, Process, free_ports},
     every_scenario_holds,
     identity::{AUDIENCE, NODE, Scene},
     node::program,

@@ -20,6 +20,8 @@ mod kubelet;
 mod node;
 mod passwords;
 mod stolen;
+#[path = "../support/token_issuer.rs"]
+mod token_issuer;
 mod token_server;
 mod tokens;
 mod used;

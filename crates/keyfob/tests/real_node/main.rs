@@ -1,0 +1,129 @@
+//! A real kubelet with containerd, beside a real API server: what users see on a node.
+//!
+//! `.ci/run node` builds the programs, sets `KEYFOB_NODE` to a directory with them and runs this in namespaces of its own; without
+//! that variable nothing is run. Scenarios run one after another. Arguments select those whose names contain one of them.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and these are the real programs"
+)]
+#![expect(dead_code, reason = "scenarios to come use the rest")]
+
+mod api;
+#[path = "../support/authority.rs"]
+mod authority;
+mod cluster;
+mod containerd;
+mod documented;
+mod hosts;
+mod image;
+#[path = "../support/moto.rs"]
+mod moto;
+mod node;
+mod parts;
+mod pod;
+mod process;
+mod providers;
+mod registry;
+mod shell;
+#[path = "../support/token_issuer.rs"]
+mod token_issuer;
+mod wait;
+mod world;
+
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
+
+use parts::Parts;
+use world::World;
+
+/// A test with a name.
+struct Scenario {
+    name: &'static str,
+    run: fn(&mut World),
+}
+
+macro_rules! scenarios {
+    ($($module:ident::$name:ident,)*) => {
+        &[$(Scenario { name: stringify!($name), run: $module::$name },)*]
+    };
+}
+
+const SCENARIOS: &[Scenario] = scenarios! {
+    providers::without_a_provider_the_pull_is_refused,
+    providers::docker_config_gives_the_login_of_a_file,
+    providers::exec_gives_the_login_of_a_docker_helper,
+    providers::echo_gives_the_token_of_the_pod,
+    providers::exchange_trades_the_token_of_the_pod,
+    providers::ecr_gives_the_login_of_the_node,
+    providers::ecr_gives_the_login_of_the_role_of_the_pod,
+    providers::all_plugins_share_one_configuration,
+    providers::why_a_plugin_failed_is_only_in_the_log,
+    providers::a_kubelet_needs_both_flags,
+};
+
+fn main() -> ExitCode {
+    let Some(parts) = std::env::var_os("KEYFOB_NODE") else {
+        println!("KEYFOB_NODE is not set: NO real node was run");
+        return ExitCode::SUCCESS;
+    };
+    let logs = PathBuf::from(std::env::var_os("KEYFOB_NODE_LOGS").unwrap());
+    let filters: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let is_selected = |scenario: &&Scenario| {
+        filters.is_empty() || filters.iter().any(|filter| scenario.name.contains(filter))
+    };
+    let selected: Vec<_> = SCENARIOS.iter().filter(is_selected).collect();
+    assert!(!selected.is_empty(), "no scenario is named like {filters:?}");
+    let start = Instant::now();
+    let mut world = World::start(Parts::new(PathBuf::from(parts)), &logs);
+    println!("cluster ready in {:.1?}", start.elapsed());
+    let failed: Vec<_> =
+        selected.iter().filter(|scenario| !succeeds(scenario, &mut world, &logs)).collect();
+    println!(
+        "{} of {} scenarios passed in {:.1?}",
+        selected.len() - failed.len(),
+        selected.len(),
+        start.elapsed()
+    );
+    drop(world);
+    if failed.is_empty() {
+        fs::remove_dir_all(logs.join("cluster")).unwrap();
+        return ExitCode::SUCCESS;
+    }
+    println!("logs of the cluster: {}", logs.join("cluster").display());
+    ExitCode::FAILURE
+}
+
+fn succeeds(scenario: &Scenario, world: &mut World, logs: &Path) -> bool {
+    println!("scenario {} ...", scenario.name);
+    let start = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        world.begin(scenario.name, logs);
+        (scenario.run)(world);
+    }));
+    let (verdict, time) = (if result.is_ok() { "ok" } else { "FAILED" }, start.elapsed());
+    println!("scenario {} ... {verdict} in {time:.1?}", scenario.name);
+    if result.is_ok() {
+        fs::remove_dir_all(&world.directory).unwrap();
+    } else {
+        collect(world);
+        println!("logs of the scenario: {}", world.directory.display());
+    }
+    result.is_ok()
+}
+
+/// Adds to the logs of a failed scenario what the API server knows.
+fn collect(world: &World) {
+    for (file, path) in [("pods.json", "/api/v1/pods"), ("events.json", "/api/v1/events")] {
+        let answer = world.cluster.api.text(path).unwrap_or_else(|refusal| refusal.message);
+        fs::write(world.directory.join(file), answer).unwrap_or_default();
+    }
+}
