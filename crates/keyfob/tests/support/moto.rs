@@ -43,22 +43,50 @@ impl Drop for Moto {
 
 /// What moto answers, with tokens that end in the future: its own all ended in 2015.
 pub(crate) fn corrected(address: &str, request: &Request, end: u64) -> Response {
-    let (status, body) = pass_on(address, request);
+    let answer = pass_on(address, request);
     let end = format!("\"expiresAt\": {end}");
-    Response::text(body.replace("\"expiresAt\": 1420070400", &end)).with_status(status)
+    let body = String::from_utf8(answer.body).unwrap();
+    let body = body.replace("\"expiresAt\": 1420070400", &end).into_bytes();
+    Passed { body, ..answer }.into_response()
 }
 
-fn pass_on(address: &str, request: &Request) -> (u16, String) {
-    let mut moto = TcpStream::connect(address).unwrap();
+/// What a server answered.
+pub(crate) struct Passed {
+    status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Passed {
+    /// The same answer for whoever asked.
+    pub(crate) fn into_response(self) -> Response {
+        let of_this_connection = ["connection", "content-length"];
+        let mut response = Response::text(self.body).with_status(self.status);
+        for (name, value) in &self.headers {
+            if !of_this_connection.contains(&name.to_lowercase().as_str()) {
+                response = response.header(name, value);
+            }
+        }
+        response
+    }
+}
+
+/// Sends a request to the server at this address.
+pub(crate) fn pass_on(address: &str, request: &Request) -> Passed {
+    let mut server = TcpStream::connect(address).unwrap();
     // In one piece: what is sent in several waits for the other side in between.
     let mut asked = format!("{} {} HTTP/1.0\r\n", request.method, request.target);
     for (name, value) in &request.headers {
         asked.extend([name, ": ", value, "\r\n"]);
     }
     asked.extend(["\r\n", &request.body]);
-    moto.write_all(asked.as_bytes()).unwrap();
-    let mut answer = String::new();
-    moto.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    server.write_all(asked.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    server.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+    let body = answer.split_off(end + 4);
+    let head = String::from_utf8(answer).unwrap();
+    let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Passed { status: head.split(' ').nth(1).unwrap().parse().unwrap(), headers, body }
 }
