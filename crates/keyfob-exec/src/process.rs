@@ -30,7 +30,7 @@ use rustix::{
 use tokio::io::{Interest, unix::AsyncFd};
 use zeroize::Zeroizing;
 
-use crate::{Invocation, NotRunnable, RunError, Status, Stdin};
+use crate::{Invocation, NotRunnable, RunError, Status, Stdin, running};
 
 /// What the child finds at its standard descriptors; `None` leaves the host's own.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Child {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Group {
+pub(crate) enum Group {
     Own,
     Shared,
 }
@@ -79,6 +79,7 @@ impl Child {
         drop(standard);
         let pid = Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("no process id"));
         let pid = pid.map_err(system("starting it"))?;
+        running::add(pid, group);
         let mut child = Self { pid, group, exit: None, reaped: false };
         child.exit = Some(watch(pid).map_err(system("watching it"))?);
         Ok(child)
@@ -96,29 +97,21 @@ impl Child {
     ///
     /// Only while it is ours and unreaped: then its number cannot belong to anybody else.
     pub(crate) fn kill(&self) {
-        let killed = self.has_exited().and_then(|_| {
-            let group = match self.group {
-                Group::Own => kill_process_group(self.pid, Signal::KILL),
-                Group::Shared => Ok(()),
-            };
-            // It may have joined another group, which then is not ours to kill; it itself is.
-            Ok(kill_process(self.pid, Signal::KILL).and(group)?)
-        });
-        if let Err(error) = killed {
+        if let Err(error) = kill(self.pid, self.group) {
             tracing::debug!(%error, "a plugin could not be killed; it may be gone already");
         }
     }
 
     /// Whether it has exited by now; an error if it is not ours to wait for.
     pub(crate) fn has_exited(&self) -> io::Result<bool> {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        Ok(wait(self.pid, look)?.is_some())
+        has_exited(self.pid)
     }
 
     /// Collects its exit status. Call when it has exited.
     pub(crate) fn reap(mut self) -> io::Result<Status> {
         // Whatever comes of this, there is nothing left to kill.
         self.reaped = true;
+        running::remove(self.pid);
         let status = wait(self.pid, WaitIdOptions::EXITED)?;
         status.ok_or_else(|| io::Error::other("the kernel gave no exit status"))
     }
@@ -139,6 +132,7 @@ impl Drop for Child {
         }
         self.kill();
         let pid = self.pid;
+        running::remove(pid);
         let reap = move || drop(wait(pid, WaitIdOptions::EXITED));
         if self.dies_soon() {
             reap();
@@ -151,6 +145,22 @@ impl Drop for Child {
             }
         }
     }
+}
+
+/// Kills a child that is unreaped and, where it has a group of its own, everything in that.
+pub(crate) fn kill(pid: Pid, group: Group) -> io::Result<()> {
+    has_exited(pid)?;
+    let group = match group {
+        Group::Own => kill_process_group(pid, Signal::KILL),
+        Group::Shared => Ok(()),
+    };
+    // It may have joined another group, which then is not ours to kill; it itself is.
+    Ok(kill_process(pid, Signal::KILL).and(group)?)
+}
+
+fn has_exited(pid: Pid) -> io::Result<bool> {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(wait(pid, look)?.is_some())
 }
 
 /// A descriptor that becomes readable when the process exits.

@@ -142,6 +142,9 @@ pub enum ManifestError {
     /// It lists lists that list lists.
     #[error("it is an index within too many others")]
     TooDeep,
+    /// Other programs may read something else in it: it is not UTF-8, or its parts are not what they should be.
+    #[error("its fields cannot be checked: it is not UTF-8, or a descriptor is not an object")]
+    Uncheckable,
     /// It is something else.
     #[error("it is {0}, and neither a manifest nor an index of an image")]
     UnknownType(String),
@@ -161,7 +164,8 @@ impl ManifestError {
             | Self::Incomplete(..)
             | Self::NotTheJson(_)
             | Self::Schema1
-            | Self::TooDeep => self,
+            | Self::TooDeep
+            | Self::Uncheckable => self,
         }
     }
 }
@@ -212,8 +216,10 @@ impl Document {
         if sent_as.is_some_and(|sent| sent.contains("distribution.manifest.v1+")) {
             return Err(ManifestError::Schema1);
         }
+        // Go puts U+FFFD in the place of what is not UTF-8, and reads on.
+        let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::Uncheckable)?;
         let raw: Raw = keyfob_http::json(bytes)?;
-        names::check(bytes)?;
+        names::check(text)?;
         if raw.schema_version == Some(1) || raw.fs_layers.is_some() {
             return Err(ManifestError::Schema1);
         }

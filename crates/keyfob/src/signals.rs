@@ -4,7 +4,7 @@
 //! the process ends, whatever the other threads wait for: a lock, a full pipe, a name server. Whoever works is told first,
 //! to kill plugins and to report what was done. If that takes longer than its grace, if a second signal comes, if nobody
 //! works any more, or if stdout or stderr is full and nobody reads it, the thread ends the process with the exit code of
-//! the command, and removes the command's temporary directory before.
+//! the command. Before that it kills the plugins that still run and removes the command's temporary directory.
 
 use std::{
     fs, io,
@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use keyfob_exec::NO_THREAD;
+use keyfob_exec::{NO_THREAD, kill_running_programs};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     stdio,
@@ -96,6 +96,7 @@ pub(crate) fn listen(verdict: Verdict, grace: Duration) -> io::Result<Stop> {
         });
         match prepared {
             Ok((runtime, signals)) => {
+                let _file_too_large = file_size_signal(&runtime);
                 report.send(Ok(())).unwrap_or_default();
                 runtime.block_on(end_at_signal(signals, tell, grace, its_ending));
             }
@@ -163,8 +164,9 @@ impl Ending {
         Self { code: AtomicU8::new(verdict as u8), removed: Mutex::default() }
     }
 
-    /// Removes what must not be left behind, and says what to exit with.
+    /// Kills and removes what must not be left behind, and says what to exit with.
     fn clean_up(&self) -> i32 {
+        kill_running_programs();
         let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(directory) = removed {
             // It may be gone already.
@@ -172,6 +174,13 @@ impl Ending {
         }
         i32::from(self.code.load(Ordering::Relaxed))
     }
+}
+
+/// Listens for the signal about a file that grows beyond `ulimit -f`, which would end the process. While somebody listens, the
+/// write fails instead, and that is reported.
+fn file_size_signal(runtime: &Runtime) -> io::Result<Signal> {
+    let _context = runtime.enter();
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))
 }
 
 #[expect(clippy::exit, reason = "the other threads may wait for something that never comes")]

@@ -9,6 +9,7 @@ mod node;
 use std::{
     fs,
     io::{PipeReader, PipeWriter, Write as _},
+    os::unix::fs::PermissionsExt as _,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -224,4 +225,48 @@ fn wait_until_asleep(pid: u32) {
         stat.rsplit(") ").next().unwrap().starts_with('S')
     };
     while !(0..10).all(|_| is_asleep()) {}
+}
+
+/// The thread that would kill the plugin is blocked: it shows what the plugin says, and nobody reads that.
+#[test]
+fn a_signal_while_nobody_reads_stderr_leaves_no_plugin_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plugin, pid_file) = (folder.path().join("plugin"), folder.path().join("pid"));
+    let script = format!(
+        "#!/bin/sh\necho $$ >{0}.new; mv {0}.new {0}\nwhile echo noise >&2; do :; done\n",
+        pid_file.display()
+    );
+    fs::write(&plugin, script).unwrap();
+    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o700)).unwrap();
+    let kubeconfig = folder.path().join("config");
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+         clusters: [{{name: a, cluster: {{server: 'https://localhost:1'}}}}], users: [{{name: a, user: {{exec: \
+         {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: {}}}}}}}]}}",
+        plugin.display()
+    );
+    fs::write(&kubeconfig, text).unwrap();
+    let (_reader, full) = full_pipe();
+    let mut command = program();
+    command.args(["kube", "token", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+    let mut child = command.stdout(Stdio::null()).stderr(full).spawn().unwrap();
+    while !pid_file.exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    wait_until_asleep(child.id());
+
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let plugin: i32 = fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+    // It was killed; the system's init may take a moment to reap it.
+    let is_running = || {
+        let stat = fs::read_to_string(format!("/proc/{plugin}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    };
+    let ended = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(2));
+        !is_running()
+    });
+    assert!(ended, "the plugin goes on");
 }

@@ -112,7 +112,9 @@ impl Cluster {
         let status = answer.status.ok_or("the answer to a SubjectAccessReview has no status")?;
         let reason = self.secrets.redact(&status.reason.unwrap_or_default());
         let error = status.evaluation_error.map(|error| self.secrets.redact(&error));
-        Ok(Opinion { allowed: status.allowed, reason, error })
+        // An authorizer that denies ends the matter, whatever another one says.
+        let allowed = status.allowed && !status.denied.unwrap_or_default();
+        Ok(Opinion { allowed, reason, error })
     }
 
     async fn answer(&self, question: Question, facts: &mut Facts) -> Result<(), String> {

@@ -143,24 +143,32 @@ fn root_directories(process: &Path) -> Vec<PathBuf> {
         line => line.unwrap_or_default(),
     };
     let line = String::from_utf8_lossy(&line);
-    let words: Vec<&str> = line.split('\0').collect();
-    let told = words.iter().enumerate().flat_map(|(at, word)| {
-        let next = words.get(at + 1).copied();
-        // Distributions pass on several flags in one word: `--kubelet-extra-args=--root-dir=/a --v=2`.
-        let flags = word.strip_prefix("--kubelet-extra-args=").unwrap_or(word);
-        flags.split(" -").filter_map(move |flag| told_by(flag, next))
-    });
+    let words: Vec<&str> = line.split('\0').flat_map(flags).collect();
+    let told = words.iter().enumerate();
+    let told = told.filter_map(|(at, word)| told_by(word, words.get(at + 1).copied()));
     let told: Vec<PathBuf> = told.map(PathBuf::from).collect();
     if told.is_empty() { DEFAULTS.map(PathBuf::from).into() } else { told }
 }
 
+/// The flags in a word. Distributions pass on several in one: `--kubelet-extra-args='--root-dir=/a --v=2'`.
+fn flags(word: &str) -> Vec<&str> {
+    const QUOTES: [char; 2] = ['"', '\''];
+    match word.strip_prefix("--kubelet-extra-args=") {
+        Some(passed_on) => {
+            passed_on.split_whitespace().map(|flag| flag.trim_matches(QUOTES)).collect()
+        }
+        None => vec![word],
+    }
+}
+
 /// The root directory that a flag tells, or that the next word does: `--root-dir=/a`, `--kubelet-arg=root-dir=/a`,
-/// `--kubelet-root-dir /a`.
+/// `--kubelet-root-dir /a`, `--root_dir=/a`.
 fn told_by<'a>(flag: &'a str, next: Option<&'a str>) -> Option<&'a str> {
     let flag = flag.strip_prefix("--kubelet-arg=").unwrap_or(flag).trim_start_matches('-');
     let (name, value) =
         flag.split_once('=').map_or((flag, next), |(name, value)| (name, Some(value)));
-    let is_it = name.ends_with(FLAG) && !name.contains('/');
+    // A kubelet takes an underscore for a hyphen.
+    let is_it = name.replace('_', "-").ends_with(FLAG) && !name.contains('/');
     value.filter(|_| is_it)
 }
 
@@ -209,6 +217,11 @@ mod tests {
             (&["--kubelet-arg=root-dir=/a/root-dir=b"], Some("/a/root-dir=b")),
             (&["--kubelet-root-dir=/a"], Some("/a")),
             (&["--kubelet-extra-args=--v=2 --root-dir=/a --x"], Some("/a")),
+            (&["--root_dir=/a"], Some("/a")),
+            (&["--kubelet-arg=root_dir=/a"], Some("/a")),
+            (&["--kubelet-extra-args=--root-dir /a --v=2"], Some("/a")),
+            (&["--kubelet-extra-args='--root-dir=/a' --v=2"], Some("/a")),
+            (&["--kubelet-extra-args=\"--v=2 --root-dir=/a\""], Some("/a")),
             (&["--config=/a/root-dir"], None),
         ] {
             let process = with_process("kubelet", words, Path::new("/"));

@@ -2,7 +2,8 @@
 //!
 //! Go matches the names of fields whatever their case, and takes the last of several. A manifest with `layers` and `Layers`
 //! names one list of layers to us, who prove access to them, and another one to whoever uses the image afterwards. So a
-//! field that Go would take for a known one, and that is not spelled like it, is refused.
+//! field that Go would take for a known one, and that is not spelled like it, is refused. So is a document whose fields cannot
+//! be checked.
 
 use std::fmt;
 
@@ -32,14 +33,14 @@ const PLATFORM: [&str; 6] =
     ["architecture", "os", "os.version", "os.features", "variant", "features"];
 
 /// Looks at the fields of a manifest or an index, of its descriptors and their platforms.
-pub(super) fn check(document: &[u8]) -> Result<(), ManifestError> {
-    let text = std::str::from_utf8(document).unwrap_or_default();
-    for (name, value) in fields(text, &DOCUMENT)? {
+pub(super) fn check(document: &str) -> Result<(), ManifestError> {
+    for (name, value) in fields(document, &DOCUMENT)? {
         match name.as_str() {
             "config" => check_descriptor(value.get())?,
             "layers" | "manifests" => {
-                let entries: Vec<&RawValue> = serde_json::from_str(value.get()).unwrap_or_default();
-                for entry in entries {
+                let entries: Option<Vec<&RawValue>> =
+                    serde_json::from_str(value.get()).map_err(|_| ManifestError::Uncheckable)?;
+                for entry in entries.into_iter().flatten() {
                     check_descriptor(entry.get())?;
                 }
             }
@@ -58,12 +59,14 @@ fn check_descriptor(text: &str) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// The fields of an object, in its order. What is no object has none.
+/// The fields of an object, in its order. `null` has none.
 fn fields<'a>(
     text: &'a str,
     known: &[&'static str],
 ) -> Result<Vec<(String, &'a RawValue)>, ManifestError> {
-    let Fields(fields) = serde_json::from_str(text).unwrap_or(Fields(Vec::new()));
+    let fields: Option<Fields<'_>> =
+        serde_json::from_str(text).map_err(|_| ManifestError::Uncheckable)?;
+    let fields = fields.map(|Fields(fields)| fields).unwrap_or_default();
     for (name, _) in &fields {
         let folded = folded_name(name);
         let meant = known.iter().find(|known| **known != name && folded_name(known) == folded);
@@ -113,13 +116,21 @@ mod tests {
             (r#"{"layers":[{"size":1},{"size":1,"siZe":2}]}"#, "size"),
             (r#"{"manifests":[{"platform":{"OS":"linux"}}]}"#, "os"),
         ] {
-            let refused = check(document.as_bytes());
+            let refused = check(document);
             assert!(
                 matches!(&refused, Err(ManifestError::Misspelt(_, field)) if *field == meant),
                 "{document}: {refused:?}"
             );
         }
         let fine = r#"{"layers":[{"digest":"a","annotations":{"Digest":"b"}}],"annotations":{"Layers":"x"},"subject":{}}"#;
-        assert_eq!(check(fine.as_bytes()), Ok(()));
+        assert_eq!(check(fine), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_be_checked_is_refused() {
+        for document in [r#"{"layers":[}"#, "[]", r#"{"layers":{}}"#, r#"{"config":[]}"#] {
+            assert_eq!(check(document), Err(ManifestError::Uncheckable), "{document}");
+        }
+        assert_eq!(check(r#"{"config":null,"layers":null,"manifests":[null]}"#), Ok(()));
     }
 }

@@ -163,18 +163,24 @@ async fn a_manifest_that_names_anothers_layers_in_another_case_is_refused() {
     let node = node(&registry).await;
     let descriptor =
         |content: &[u8]| json!({"digest": Digest::sha256(content), "size": content.len()});
-    let mut stolen = Contents::default();
-    stolen.add_blob(CONFIG);
-    stolen.add_blob(b"own layer");
-    let manifest = stolen.add_manifest(&json!({"schemaVersion": 2, "mediaType": OCI_MANIFEST,
-        "config": descriptor(CONFIG), "layers": [descriptor(b"own layer")], "Layers": [descriptor(&large())]}));
-    stolen.tag("v1", &manifest);
-    let thief = Registry::honest(stolen);
+    let manifest = json!({"schemaVersion": 2, "mediaType": OCI_MANIFEST, "comment": "?",
+        "config": descriptor(CONFIG), "layers": [descriptor(b"own layer")], "Layers": [descriptor(&large())]});
+    // Go reads a text that is not UTF-8, so that this is no way around the check.
+    let text = manifest.to_string().into_bytes();
+    let not_utf8 = text.iter().map(|byte| if *byte == b'?' { 0xff } else { *byte }).collect();
+    for text in [text, not_utf8] {
+        let mut stolen = Contents::default();
+        stolen.add_blob(CONFIG);
+        stolen.add_blob(b"own layer");
+        let descriptor = stolen.add_manifest_text(&manifest, text);
+        stolen.tag("v1", &descriptor);
+        let thief = Registry::honest(stolen);
 
-    let error = node.pull(&thief.image(), None).await.unwrap_err();
+        let error = node.pull(&thief.image(), None).await.unwrap_err();
 
-    assert!(matches!(error, PullError::Manifest { .. }), "{error}");
-    assert_only_private(&node, &registry);
+        assert!(matches!(error, PullError::Manifest { .. }), "{error}");
+        assert_only_private(&node, &registry);
+    }
 }
 
 #[tokio::test]

@@ -48,8 +48,12 @@ impl Contents {
 
     /// Adds a document, and gives its descriptor.
     pub(crate) fn add_manifest(&mut self, manifest: &Value) -> Value {
-        let (bytes, media_type) =
-            (manifest.to_string().into_bytes(), manifest["mediaType"].clone());
+        self.add_manifest_text(manifest, manifest.to_string().into_bytes())
+    }
+
+    /// The same, written in some other way.
+    pub(crate) fn add_manifest_text(&mut self, manifest: &Value, bytes: Vec<u8>) -> Value {
+        let media_type = manifest["mediaType"].clone();
         let (digest, size) = (Digest::sha256(&bytes), bytes.len());
         self.put(&digest.to_string(), media_type.as_str().unwrap_or("application/json"), bytes);
         json!({"mediaType": media_type, "digest": digest, "size": size})
