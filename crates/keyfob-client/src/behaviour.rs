@@ -19,8 +19,9 @@ pub struct Behaviour {
     pub back_off: bool,
     /// After how many failed runs with a terminal in a row nobody is asked again for an hour. Upstream: never.
     pub interactive_attempts: Option<u32>,
-    /// Whether a request that got a 401 is sent again with a new credential, if its body can be had again: once; more often only
-    /// if that one was accepted before it was refused. Upstream: no.
+    /// Whether a request that got a 401 is sent again with a new credential, if its body can be sent twice: once; more often
+    /// (eight times at most) only if that one was accepted before it was refused. After the last attempt the plugin is not run
+    /// again: the next request that needs a credential does that. Upstream: no; the plugin is run after each 401, at once.
     pub replay: bool,
     /// Whether plugins of v1alpha1 are run, which are told of the 401 that they are run for. Upstream: until 1.23.
     pub v1alpha1: bool,
