@@ -12,7 +12,7 @@ use std::{fmt, path::PathBuf};
 use keyfob_api::{REDACTED, Secret};
 
 use crate::ExecConfig;
-pub use build::ClientConfigError;
+pub use build::{ClientConfigError, EXEC_EXTENSION};
 pub(crate) use file::read_file;
 pub use file::{FileError, FileProblem};
 pub use unusable::UnusableConfig;

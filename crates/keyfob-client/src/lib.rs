@@ -35,8 +35,8 @@ pub use authenticators::{Authenticators, UnusableExec, World};
 pub use behaviour::{Behaviour, OldConnections};
 pub use clean::clean;
 pub use client_config::{
-    ClientConfig, ClientConfigError, FileError, FileProblem, Impersonation, ServerTls,
-    StaticCredentials, UnusableConfig,
+    ClientConfig, ClientConfigError, EXEC_EXTENSION, FileError, FileProblem, Impersonation,
+    ServerTls, StaticCredentials, UnusableConfig,
 };
 pub use credential::{Credential, UnusableToken};
 pub use exec_cache::{

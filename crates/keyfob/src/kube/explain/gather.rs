@@ -16,7 +16,7 @@ use super::{
         failure::KubeFailure,
         held::Held,
     },
-    report::{Entry, File, FileState, Plugin, Policy, Report, Run},
+    report::{Entry, Extension, File, FileState, Plugin, Policy, Report, Run},
 };
 use crate::{Verdict, explain::command::without_user, match_images::shown, page::Problem};
 
@@ -59,7 +59,10 @@ impl Gathering {
         self.selected(&selection);
         if let Some(exec) = &selection.user.exec {
             let written = as_written(wanted).unwrap_or_else(|| exec.command.clone());
-            self.report.plugin = Some(Plugin::new(exec, &written, &SystemEnvironment));
+            let mut plugin = Plugin::new(exec, &written, &SystemEnvironment);
+            let name = kubeconfig.plugin_extension_name(&selection.cluster);
+            plugin.extension = name.map(|name| Extension::new(name, &selection));
+            self.report.plugin = Some(plugin);
         }
         let chosen = wanted.choose_from(&kubeconfig, &SystemEnvironment)?;
         self.report.namespace = Some(chosen.config.namespace.clone());
