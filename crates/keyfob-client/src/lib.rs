@@ -48,9 +48,9 @@ pub use exec_cache::{
 pub use exec_config::{ExecConfig, InteractiveMode};
 pub use identity::{Identity, IdentityError, SkippedBlocks};
 pub use kubeconfig::{
-    Cluster, ConfigProblem, Context, Dialect, ExecEdit, Extensions, InvalidConfiguration,
-    Kubeconfig, KubeconfigError, LoadError, LoadProblem, LoadingRules, NotFound, Overrides,
-    RelativePaths, Selection, Source, User, printable_hint,
+    AuthProvider, Cluster, ConfigProblem, Context, Dialect, ExecEdit, Extensions,
+    InvalidConfiguration, Kubeconfig, KubeconfigError, LoadError, LoadProblem, LoadingRules,
+    NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
 };
 pub use kuberc::{Kuberc, KubercError, PreferenceError, PreferenceProblem};
 pub use layer::{ExecError, ExecFuture, ExecLayer, ExecService, ReplayBody};

@@ -4,6 +4,7 @@
 //! - `held`: the credential that a user shows; `described`: what may be told of it.
 //! - one file for each command.
 
+mod auth_provider;
 pub(crate) mod chosen;
 mod cluster_args;
 mod described;

@@ -103,7 +103,7 @@ impl StaticCredentials {
             token_file: file(&user.token_file),
             username: user.username.clone(),
             password: user.password.clone(),
-            auth_provider: user.auth_provider.is_some(),
+            auth_provider: user.auth_provider.clone(),
             ..Self::default()
         };
         if let (None, Some(path)) = (&credentials.token, &credentials.token_file) {

@@ -131,6 +131,7 @@ impl Gathering {
         let command = command.map(|plugin| shown(&plugin.command));
         match (failure, command, &report.credential) {
             (Some(_), Some(command), _) => format!("the plugin {command} gives no credential"),
+            (Some(failure @ KubeFailure::AuthProvider(_)), None, _) => failure.problem(),
             (Some(KubeFailure::Nobody(_)), None, _) => "nobody is who asks the server".to_owned(),
             (Some(_), None, _) => "nothing can be asked with this".to_owned(),
             (None, Some(command), Some(credential)) => {
