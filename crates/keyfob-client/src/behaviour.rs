@@ -11,8 +11,8 @@ pub struct Behaviour {
     /// Whether a credential in the last fifth of its life (at most five minutes) is replaced in the background while it is
     /// still used, unless the plugin would get the terminal. Only a use starts that. Upstream: no.
     pub refresh_ahead: bool,
-    /// For how long a new credential is used whatever its expiry says, so that clocks that differ cannot make a plugin run
-    /// for each request. Upstream: not at all.
+    /// For how long a new credential is used whatever its expiry says, unless a server refuses it, so that clocks that differ
+    /// cannot make a plugin run for each request. Upstream: not at all.
     pub minimum_validity: Duration,
     /// Whether failed runs, and more than three credentials in a row that no server accepted, make the next run wait: a second,
     /// and each time longer, up to a minute. Never in the way of a credential that is good. Upstream: no.
