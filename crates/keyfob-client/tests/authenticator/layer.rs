@@ -241,6 +241,23 @@ async fn requests_at_once_share_the_run_that_replaces_a_refused_credential() {
 }
 
 #[tokio::test]
+async fn an_expired_answer_is_used_for_ten_seconds_unless_the_server_refuses_it() {
+    let (stage, server) = (Stage::new(), Server::accepting("one"));
+    let expired = |token: &str| Does::Print(stage.token(token, 0));
+    stage.plugin.does([expired("one"), expired("two")]);
+    let authenticator = stage.authenticator();
+
+    for _ in 0..9 {
+        assert_eq!(server.get(&authenticator).await, StatusCode::OK);
+        stage.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(stage.plugin.runs(), 1);
+    *server.accepts.lock().unwrap() = "two";
+    assert_eq!(server.get(&authenticator).await, StatusCode::OK);
+    assert_eq!(stage.plugin.runs(), 2);
+}
+
+#[tokio::test]
 async fn as_client_go_nothing_is_sent_again() {
     let (stage, server) = (Stage::with(Behaviour::of_client_go()), Server::accepting("two"));
     tokens(&stage, ["one", "two"]);
