@@ -3,6 +3,9 @@
 //! A credential that is good is used: no lock, no wait. Otherwise there is one run of the plugin for all who ask, and it
 //! belongs to none of them.
 //!
+//! A credential that a server refused can be replaced at once ([`Authenticator::refused`]), or when somebody next needs one
+//! ([`Authenticator::invalidate`]). The second spares a run, and with it a prompt, whose answer nobody might ever use.
+//!
 //! Upstream: `Authenticator` in `plugin/pkg/client/auth/exec/exec.go`.
 //! Differs: no lock is held while the plugin runs, and everybody who waited for a run gets what came of it (upstream runs a
 //! plugin that fails once for each); a credential near its end is replaced in the background; after failures there is a pause.
@@ -14,6 +17,7 @@ mod hint;
 mod moment;
 mod patience;
 mod plugin;
+mod refusal;
 mod run;
 mod status;
 
@@ -61,6 +65,8 @@ pub(crate) struct Inner {
     refresh_from: AtomicMoment,
     /// The newest generation that a server has accepted.
     accepted: AtomicU64,
+    /// The newest generation that was invalidated: it and all before it are no longer used, if a new one can be had.
+    invalidated: AtomicU64,
     desk: Mutex<Desk>,
     observers: Mutex<Vec<Weak<dyn IdentityObserver>>>,
 }
@@ -76,6 +82,8 @@ pub trait IdentityObserver: Send + Sync {
 pub(crate) struct Desk {
     flight: Option<Arrival>,
     patience: Patience,
+    /// The server's answer to the credential that was invalidated last, for plugins that are told of it.
+    refusal: Option<ExecResponse>,
 }
 
 impl Authenticator {
@@ -94,6 +102,7 @@ impl Authenticator {
             generation: AtomicU64::new(0),
             refresh_from: AtomicMoment::default(),
             accepted: AtomicU64::new(0),
+            invalidated: AtomicU64::new(0),
             desk: Mutex::default(),
             observers: Mutex::default(),
         };
@@ -118,12 +127,22 @@ impl Authenticator {
 
     /// The credential: the one that is there, that of the run under way, or that of a new run.
     ///
+    /// One that was invalidated is replaced first. If that fails, or must wait, it is used again until it expires: the server
+    /// may have changed its mind.
+    ///
     /// Must be called within a tokio runtime. Who stops waiting does not stop the run.
     pub async fn credential(&self) -> Result<Arc<Credential>, AuthError> {
-        match self.ready() {
-            Some(credential) => Ok(credential),
-            None => self.obtain(Cause::Missing).await,
+        if let Some(credential) = self.ready() {
+            return Ok(credential);
         }
+        let Some((invalidated, refusal)) = self.invalidated() else {
+            return self.obtain(Cause::Missing).await;
+        };
+        let replaced = self.obtain(Cause::Refused(invalidated.generation(), refusal)).await;
+        Ok(replaced.unwrap_or_else(|error| {
+            self.log_not_replaced(&error);
+            invalidated
+        }))
     }
 
     /// The server refused a credential with 401: a new one, unless there is one already.
@@ -150,6 +169,7 @@ impl Authenticator {
         if self.inner.accepted.load(Ordering::Relaxed) < generation {
             self.inner.accepted.fetch_max(generation, Ordering::Relaxed);
         }
+        self.revalidate(generation);
     }
 
     /// Whether a server has accepted a credential, or a newer one.
@@ -197,7 +217,9 @@ impl Authenticator {
     #[inline]
     pub(crate) fn is_usable(&self, credential: &Credential) -> bool {
         let clock = &self.inner.world.clock;
-        credential.is_calm(|| clock.now_roughly()) || self.is_still_usable(credential, clock.now())
+        !self.is_invalidated(credential)
+            && (credential.is_calm(|| clock.now_roughly())
+                || self.is_still_usable(credential, clock.now()))
     }
 
     /// Using one that ends soon has a new one fetched.

@@ -11,16 +11,17 @@ pub struct Behaviour {
     /// Whether a credential in the last fifth of its life (at most five minutes) is replaced in the background while it is
     /// still used, unless the plugin would get the terminal. Only a use starts that. Upstream: no.
     pub refresh_ahead: bool,
-    /// For how long a new credential is used whatever its expiry says, so that clocks that differ cannot make a plugin run
-    /// for each request. Upstream: not at all.
+    /// For how long a new credential is used whatever its expiry says, unless a server refuses it, so that clocks that differ
+    /// cannot make a plugin run for each request. Upstream: not at all.
     pub minimum_validity: Duration,
     /// Whether failed runs, and more than three credentials in a row that no server accepted, make the next run wait: a second,
     /// and each time longer, up to a minute. Never in the way of a credential that is good. Upstream: no.
     pub back_off: bool,
     /// After how many failed runs with a terminal in a row nobody is asked again for an hour. Upstream: never.
     pub interactive_attempts: Option<u32>,
-    /// Whether a request that got a 401 is sent again with a new credential, if its body can be had again: once; more often only
-    /// if that one was accepted before it was refused. Upstream: no.
+    /// Whether a request that got a 401 is sent again with a new credential, if its body can be sent twice: once; more often
+    /// (eight times at most) only if that one was accepted before it was refused. After the last attempt the plugin is not run
+    /// again: the next request that needs a credential does that. Upstream: no; the plugin is run after each 401, at once.
     pub replay: bool,
     /// Whether plugins of v1alpha1 are run, which are told of the 401 that they are run for. Upstream: until 1.23.
     pub v1alpha1: bool,

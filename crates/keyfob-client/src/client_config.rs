@@ -11,8 +11,8 @@ use std::{fmt, path::PathBuf};
 
 use keyfob_api::{REDACTED, Secret};
 
-use crate::ExecConfig;
-pub use build::ClientConfigError;
+use crate::{AuthProvider, ExecConfig};
+pub use build::{ClientConfigError, EXEC_EXTENSION};
 pub(crate) use file::read_file;
 pub use file::{FileError, FileProblem};
 pub use unusable::UnusableConfig;
@@ -72,8 +72,8 @@ pub struct StaticCredentials {
     pub key_data: Secret<Vec<u8>>,
     /// A file of one.
     pub key_file: Option<PathBuf>,
-    /// Whether the kubeconfig names an `auth-provider`, which no client knows any more.
-    pub auth_provider: bool,
+    /// An `auth-provider`, which makes the whole configuration unusable.
+    pub auth_provider: Option<AuthProvider>,
 }
 
 /// As whom to act.

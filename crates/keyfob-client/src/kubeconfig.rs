@@ -25,7 +25,7 @@ use std::{
 use keyfob_api::{RawJson, document::StrictIssue};
 
 pub use edit::ExecEdit;
-pub use entries::{Cluster, Context, User};
+pub use entries::{AuthProvider, Cluster, Context, User};
 pub use error::{KubeconfigError, LoadError, LoadProblem};
 pub use hint::printable_hint;
 pub use load::{LoadingRules, RelativePaths};

@@ -1,14 +1,16 @@
 //! The header of a request, and what follows a 401.
 //!
 //! A request that has an `Authorization` of its own is passed on as it is. Any other gets the credential that is there, or
-//! waits for one. After a 401 a new credential is fetched, unless there is one already, before the answer is handed on; and
-//! if the request can be had again, it is sent again.
+//! waits for one. After a 401 a request that can be sent again is sent again with a new credential: the plugin is run, unless
+//! there is a newer credential already. After the last attempt the 401 is handed on and the credential invalidated; the plugin
+//! is not run for that, but for the next request. So a server that refuses everything costs two runs for the first request.
 //!
 //! With a credential that is there nothing is boxed, locked or allocated: a request is copied as bytes into the future that
 //! sends it, because the first clone of a [`Uri`](http::Uri) or of a header's value allocates.
 //!
 //! Upstream: `roundTripper` in `plugin/pkg/client/auth/exec/exec.go`.
-//! Differs: a request is sent again after a 401 (upstream never does).
+//! Differs: a request is sent again after a 401 (upstream never does); the plugin is run only for an answer that a request uses
+//! (upstream: after each 401, before it is handed on).
 
 mod body;
 mod copy;
@@ -47,7 +49,7 @@ impl<B: ReplayBody> ExecLayer<B> {
 }
 
 impl<B> ExecLayer<B> {
-    /// A layer for bodies that cannot be had twice: a 401 has a new credential fetched, and is handed on.
+    /// A layer for bodies that cannot be sent twice: a 401 is handed on, and the next request gets a new credential.
     pub fn without_replay(authenticator: Authenticator) -> Self {
         Self { authenticator, clone_body: |_| None }
     }

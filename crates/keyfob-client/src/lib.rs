@@ -35,8 +35,8 @@ pub use authenticators::{Authenticators, UnusableExec, World};
 pub use behaviour::{Behaviour, OldConnections};
 pub use clean::clean;
 pub use client_config::{
-    ClientConfig, ClientConfigError, FileError, FileProblem, Impersonation, ServerTls,
-    StaticCredentials, UnusableConfig,
+    ClientConfig, ClientConfigError, EXEC_EXTENSION, FileError, FileProblem, Impersonation,
+    ServerTls, StaticCredentials, UnusableConfig,
 };
 pub use credential::{Credential, UnusableToken};
 pub use exec_cache::{
@@ -48,9 +48,9 @@ pub use exec_cache::{
 pub use exec_config::{ExecConfig, InteractiveMode};
 pub use identity::{Identity, IdentityError, SkippedBlocks};
 pub use kubeconfig::{
-    Cluster, ConfigProblem, Context, Dialect, ExecEdit, Extensions, InvalidConfiguration,
-    Kubeconfig, KubeconfigError, LoadError, LoadProblem, LoadingRules, NotFound, Overrides,
-    RelativePaths, Selection, Source, User, printable_hint,
+    AuthProvider, Cluster, ConfigProblem, Context, Dialect, ExecEdit, Extensions,
+    InvalidConfiguration, Kubeconfig, KubeconfigError, LoadError, LoadProblem, LoadingRules,
+    NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
 };
 pub use kuberc::{Kuberc, KubercError, PreferenceError, PreferenceProblem};
 pub use layer::{ExecError, ExecFuture, ExecLayer, ExecService, ReplayBody};

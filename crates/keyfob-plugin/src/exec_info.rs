@@ -7,7 +7,7 @@ use std::{fmt, time::SystemTime};
 
 use keyfob_api::{
     ExecCluster, ExecCredentialSpec, ExecInfoError, ExecVersion, GoUrl, InvalidUrl,
-    NoClusterInformation, Secret,
+    NoClusterInformation, Secret, document::StrictIssue,
 };
 use keyfob_exec::Environment;
 use thiserror::Error;
@@ -41,6 +41,7 @@ const EXEC_INFO: &str = "KUBERNETES_EXEC_INFO";
 pub struct ExecInfo {
     version: ExecVersion,
     spec: ExecCredentialSpec,
+    ignored: Vec<StrictIssue>,
 }
 
 impl ExecInfo {
@@ -54,8 +55,8 @@ impl ExecInfo {
         if info.is_empty() {
             return Err(LoadError::Unset);
         }
-        match ExecCredentialSpec::decode(info) {
-            Ok((version, spec)) => Ok(Self { version, spec }),
+        match ExecCredentialSpec::decode_with_issues(info) {
+            Ok((version, spec, ignored)) => Ok(Self { version, spec, ignored }),
             Err(error @ ExecInfoError::OtherKind(_)) => Err(LoadError::OtherKind(error)),
             Err(error) => Err(LoadError::Decode(error)),
         }
@@ -74,6 +75,12 @@ impl ExecInfo {
     /// The cluster, if the kubeconfig says `provideClusterInfo: true`.
     pub fn cluster(&self) -> Option<&ExecCluster> {
         self.spec.cluster.as_ref()
+    }
+
+    /// Fields of the request that its version does not have, or has only once, in their order; at most a hundred. A plugin
+    /// ignores them, because a later client may send more than it knows.
+    pub fn ignored(&self) -> &[StrictIssue] {
+        &self.ignored
     }
 
     /// How to reach the cluster, as nobody in particular: this plugin is the one who would know as whom.

@@ -44,7 +44,9 @@ pub(crate) struct ConformanceArgs {
     #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
     /// With --client: a file with an `ExecCredential`, as in `KUBERNETES_EXEC_INFO`, whose cluster the plugin is told of.
-    /// Without one the cluster is made up.
+    /// Without one the cluster is made up. Clients tell of the cluster, and of its extension
+    /// `client.authentication.k8s.io/exec` (in KEP-541: `exec`), only if the user has `provideClusterInfo: true`. Fields of
+    /// the file that clients do not send are warned about and left out.
     #[arg(long, value_name = "FILE", requires = "client")]
     exec_info: Option<PathBuf>,
     /// An image that the plugin has a login for. May be repeated.

@@ -4,6 +4,7 @@
 //! - `held`: the credential that a user shows; `described`: what may be told of it.
 //! - one file for each command.
 
+mod auth_provider;
 pub(crate) mod chosen;
 mod cluster_args;
 mod described;
@@ -30,6 +31,10 @@ use crate::{
 };
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "A user logs in with an exec plugin, a token, a certificate or a password. The older auth-providers are not \
+                  supported; for a user that has one, every command names what takes its place."
+)]
 pub(crate) struct KubeCommand {
     #[command(subcommand)]
     command: Kube,

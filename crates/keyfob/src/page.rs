@@ -31,10 +31,20 @@ impl Page {
         }
     }
 
+    /// What is wrong and what to do. Both may have several lines; what follows an empty line of the remedy is to be pasted, so
+    /// it begins at the left margin.
     pub(crate) fn problems(&mut self, problems: &[Problem]) {
         for problem in problems {
-            self.fact("problem", &problem.problem);
-            self.fact("  do", &problem.remedy);
+            let (remedy, block) = match problem.remedy.split_once("\n\n") {
+                Some((remedy, block)) => (remedy, block),
+                None => (problem.remedy.as_str(), ""),
+            };
+            self.facts("problem", lines(&problem.problem));
+            self.facts("  do", lines(remedy));
+            if !block.is_empty() {
+                self.line("");
+                block.lines().for_each(|line| self.line(line));
+            }
         }
     }
 
@@ -42,6 +52,11 @@ impl Page {
     pub(crate) fn text(self) -> String {
         self.0
     }
+}
+
+/// The lines of a text that somebody else may have written. A tab would be spelled out, so it becomes spaces.
+fn lines(text: &str) -> impl Iterator<Item = String> {
+    text.trim_end().lines().map(|line| line.replace('\t', "    "))
 }
 
 /// A line of JSON in which nothing steers a terminal.

@@ -223,6 +223,43 @@ fn a_kubeconfigs_plugin_is_told_of_the_cluster_that_is_given() {
 }
 
 #[test]
+fn fields_of_a_request_that_the_plugin_is_not_told_of_are_warned_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let info = folder.path().join("info.json");
+    // The input of KEP-541, word for word but for its values.
+    let request = r#"{
+  "apiVersion": "client.authentication.k8s.io/v1",
+  "kind": "ExecCredential",
+  "spec": {
+    "cluster": {
+      "server": "https://1.2.3.4:8080",
+      "serverName": "bar",
+      "caData": "Cg==",
+      "config": {"serverName": "its own affair"}
+    },
+    "colour": "blue"
+  }
+}"#;
+    fs::write(&info, request).unwrap();
+    let path = info.to_str().unwrap();
+
+    let said = conformance("--client", &["--exec-info", path, "/bin/false"]);
+
+    let want = format!(
+        "keyfob: warning: {path}:7:7: unknown field \"spec.cluster.serverName\" is not sent to the plugin; clients call it \
+         tls-server-name, KEP-541 serverName\n\
+         keyfob: warning: {path}:8:7: unknown field \"spec.cluster.caData\" is not sent to the plugin; clients call it \
+         certificate-authority-data, KEP-541 caData\n\
+         keyfob: warning: {path}:11:5: unknown field \"spec.colour\" is not sent to the plugin\n"
+    );
+    assert_eq!((said.code, said.stderr), (1, want));
+    let today = request.replace("caData", "certificate-authority-data");
+    let today = today.replacen("serverName", "tls-server-name", 1).replace("colour", "interactive");
+    fs::write(&info, today.replace("\"blue\"", "false")).unwrap();
+    assert_eq!(conformance("--client", &["--exec-info", path, "/bin/false"]).stderr, "");
+}
+
+#[test]
 fn wrong_input_exits_with_2() {
     for (flags, told) in [
         (&["/nowhere/plugin"][..], "no plugin at /nowhere/plugin"),

@@ -1,4 +1,4 @@
-//! The real `kubectl` with a kubeconfig whose plugin is `keyfob kube exec-cache -- …`.
+//! The real `kubectl` with kubeconfigs whose user is a plugin, or `keyfob kube exec-cache -- …`; and `keyfob kube` beside it.
 //!
 //! It needs `kubectl` (Debian's `kubernetes-client`): `.ci/run e2e` installs it and sets `KEYFOB_E2E`, without which nothing
 //! is run.
@@ -17,7 +17,7 @@ mod keyfob_apiserver;
 
 use std::{
     fs,
-    process::{Output, Stdio},
+    process::{Command, Output, Stdio},
 };
 
 use exec_kubectl::{Kubectl, exec_user};
@@ -28,6 +28,13 @@ use serde_json::json;
 /// What one kubectl prints, if it succeeds.
 fn nodes(kubectl: &Kubectl, kubeconfig: &str) -> Result<String, String> {
     said(kubectl, kubectl.command(kubeconfig).output().unwrap())
+}
+
+/// Asks for the same with `keyfob kube`.
+fn keyfob(kubectl: &Kubectl, kubeconfig: &str) -> Result<String, String> {
+    let mut keyfob = Command::new(env!("CARGO_BIN_EXE_keyfob"));
+    keyfob.env("HOME", kubectl.path("")).args(["kube", "get", "--raw", "/api/v1/nodes"]);
+    said(kubectl, keyfob.args(["--kubeconfig", kubeconfig]).output().unwrap())
 }
 
 fn said(kubectl: &Kubectl, output: Output) -> Result<String, String> {
@@ -97,6 +104,29 @@ fn a_token_that_the_server_refuses_is_not_given_to_the_next() {
         nodes(&kubectl, &kubeconfig).unwrap();
         nodes(&kubectl, &kubeconfig).unwrap();
         assert_eq!(kubectl.runs(), runs + 1);
+    }
+}
+
+#[test]
+fn a_server_that_refuses_everything_does_not_make_keyfob_run_a_plugin_more_often_than_kubectl() {
+    if !is_on() {
+        return;
+    }
+    let kubectl = Kubectl::start();
+    for version in kubectl.versions() {
+        let plugin = kubectl.plugin(version, "");
+        let kubeconfig = kubectl.kubeconfig("refused.kubeconfig", &exec_user(version, &plugin));
+        fs::write(kubectl.path("token"), "revoked").unwrap();
+
+        nodes(&kubectl, &kubeconfig).unwrap_err();
+        let of_kubectl = kubectl.runs();
+        let refused = keyfob(&kubectl, &kubeconfig).unwrap_err();
+        let of_keyfob = kubectl.runs() - of_kubectl;
+
+        println!("{version}: kubectl ran its plugin {of_kubectl} times, keyfob {of_keyfob} times");
+        assert!(refused.contains("401 Unauthorized"), "{refused}");
+        // Some builds of kubectl make a request of their own first, for the server's version.
+        assert!(of_keyfob == 2 && of_kubectl >= 2, "{of_keyfob} {of_kubectl}");
     }
 }
 

@@ -6,7 +6,7 @@ use super::{ExecCluster, ExecResponse, ExecVersion, GROUP, KIND, SpecFields};
 use crate::{
     Secret,
     answer::{InvalidField, SeenName, TypeMeta},
-    document::{Document, DocumentError, FieldError, Item, Reading},
+    document::{Document, DocumentError, FieldError, Item, Reading, StrictIssue},
     encode::JsonWriter,
 };
 
@@ -42,6 +42,13 @@ impl ExecCredentialSpec {
 
     /// Reads the value of `KUBERNETES_EXEC_INFO`, as a plugin does. Unknown fields are ignored.
     pub fn decode(info: &[u8]) -> Result<(ExecVersion, Self), ExecInfoError> {
+        Self::decode_with_issues(info).map(|(version, spec, _)| (version, spec))
+    }
+
+    /// The same, with the fields that were ignored: those that the version does not have, and repeated ones.
+    pub fn decode_with_issues(
+        info: &[u8],
+    ) -> Result<(ExecVersion, Self, Vec<StrictIssue>), ExecInfoError> {
         let document = Document::read(info)?;
         let meta = TypeMeta::sniff(&document.root)?;
         let (group, _) = meta.group_version().unwrap_or_default();
@@ -54,8 +61,13 @@ impl ExecCredentialSpec {
         let mut spec = Self::default();
         let reading = Reading::default();
         let root = reading.root(&document.root);
-        root.object(&["spec"], |_, item| spec.read(version, item)).map_err(InvalidField::from)?;
-        Ok((version, spec))
+        let fields = ["apiVersion", "kind", "spec", "status"];
+        let read = root.object(&fields, |name, item| match name {
+            "spec" => spec.read(version, item),
+            _ => Ok(()),
+        });
+        read.map_err(InvalidField::from)?;
+        Ok((version, spec, reading.into_issues()))
     }
 
     /// The cluster, for plugins that cannot work without it.

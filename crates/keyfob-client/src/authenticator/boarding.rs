@@ -87,7 +87,8 @@ impl Authenticator {
             Cause::Refused(generation, _) => current.generation() != *generation,
             Cause::Ahead => false,
         };
-        (serves && current.is_usable(now)).then_some(current)
+        let is_good = current.is_usable(now) && !self.is_invalidated(&current);
+        (serves && is_good).then_some(current)
     }
 
     fn may_run(
@@ -97,10 +98,11 @@ impl Authenticator {
         patience: &mut Patience,
     ) -> Result<(), AuthError> {
         let (now, behaviour) = (self.inner.world.clock.now(), &self.inner.behaviour);
-        // One that was replaced already, and whose successor has ended, is no refusal any more.
+        // If it was replaced already, and its successor has expired without being refused, this is no refusal any more.
         let current = self.inner.generation.load(Ordering::Acquire);
+        let invalidated = self.inner.invalidated.load(Ordering::Relaxed);
         if let Cause::Refused(generation, _) = cause
-            && *generation == current
+            && (*generation == current || invalidated >= current)
         {
             let accepted = self.inner.accepted.load(Ordering::Relaxed);
             patience.refused(current, accepted, now, behaviour)?;

@@ -54,6 +54,7 @@ impl Inner {
         self.current.store(Some(Arc::clone(&credential)));
         self.generation.store(generation, Ordering::Release);
         desk.patience.succeeded();
+        desk.refusal = None;
         desk.flight = None;
         drop(desk);
         if old_identity.map(Arc::as_ptr) != credential.identity().map(Arc::as_ptr) {

@@ -41,8 +41,9 @@ impl Authenticator {
             now,
             &inner.behaviour,
         );
+        let is_usable = |each: &Arc<Credential>| each.is_usable(now) && !self.is_invalidated(each);
         AuthenticatorStatus {
-            is_usable: credential.as_ref().is_some_and(|each| each.is_usable(now)),
+            is_usable: credential.as_ref().is_some_and(is_usable),
             credential,
             is_running: desk.flight.is_some(),
             last_failure: desk.patience.last().cloned(),

@@ -13,8 +13,9 @@ use crate::{
     User, printable_hint,
 };
 
-/// The extension of a cluster that its plugins are told, and what KEP-541 called it.
-const EXTENSION: &str = "client.authentication.k8s.io/exec";
+/// The name of a cluster's extension that is for plugins.
+pub const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
+/// What KEP-541 called it.
 const EXTENSION_OF_THE_KEP: &str = "exec";
 
 /// Why a kubeconfig comes to nothing.
@@ -69,11 +70,18 @@ impl Kubeconfig {
     }
 
     fn plugin_extension(&self, cluster: &Cluster) -> Option<RawJson> {
-        let of_the_kep = || match self.dialect {
-            Dialect::WithKep541 => cluster.extensions.get(EXTENSION_OF_THE_KEP),
-            Dialect::ClientGo => None,
+        let name = self.plugin_extension_name(cluster)?;
+        cluster.extensions.get(name).cloned().flatten()
+    }
+
+    /// The name of the cluster's extension that is for plugins, if it has one. Plugins are told of it only with
+    /// `provideClusterInfo`.
+    pub fn plugin_extension_name(&self, cluster: &Cluster) -> Option<&'static str> {
+        let names: &[_] = match self.dialect {
+            Dialect::WithKep541 => &[EXEC_EXTENSION, EXTENSION_OF_THE_KEP],
+            Dialect::ClientGo => &[EXEC_EXTENSION],
         };
-        cluster.extensions.get(EXTENSION).or_else(of_the_kep).cloned().flatten()
+        names.iter().copied().find(|name| cluster.extensions.contains_key(*name))
     }
 }
 
@@ -95,7 +103,7 @@ impl StaticCredentials {
             token_file: file(&user.token_file),
             username: user.username.clone(),
             password: user.password.clone(),
-            auth_provider: user.auth_provider.is_some(),
+            auth_provider: user.auth_provider.clone(),
             ..Self::default()
         };
         if let (None, Some(path)) = (&credentials.token, &credentials.token_file) {

@@ -5,7 +5,8 @@
 //! [`ClientConfig::certificate_authorities`] and [`StaticCredentials::identity`].
 //!
 //! Upstream: `Config.TransportConfig` and `ConfigToExecCluster` in `rest`, `TLSConfigFor` in `transport`.
-//! Differs: a server that is no URL and a proxy with a password are not quoted. A file has at most 16 MiB.
+//! Differs: a server that is no URL and a proxy with a password are not quoted. A file has at most 16 MiB. No `auth-provider` is
+//! supported, `oidc` neither, which kubectl still has; the error is that of a client-go program without them.
 
 use std::path::Path;
 
@@ -24,10 +25,10 @@ use crate::{ExecConfig, Identity};
 impl ClientConfig {
     /// The user's plugin. It is asked unless [`StaticCredentials::has_any`].
     pub fn plugin(&self) -> Result<Option<&ExecConfig>, UnusableConfig> {
-        match (&self.exec, self.user.auth_provider) {
-            (Some(_), true) => Err(UnusableConfig::ExecAndAuthProvider),
-            (None, true) => Err(UnusableConfig::AuthProvider),
-            (exec, false) => Ok(exec.as_ref()),
+        match (&self.exec, &self.user.auth_provider) {
+            (Some(_), Some(_)) => Err(UnusableConfig::ExecAndAuthProvider),
+            (None, Some(provider)) => Err(UnusableConfig::AuthProvider(provider.clone())),
+            (exec, None) => Ok(exec.as_ref()),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Why no transport can be made of a configuration.
 
+use keyfob_api::Quoted;
 use thiserror::Error;
 
 use super::FileError;
-use crate::IdentityError;
+use crate::{AuthProvider, IdentityError};
 
 /// Why a configuration cannot be used. The sentences are upstream's where it has one.
 #[derive(Debug, Error)]
@@ -12,9 +13,9 @@ pub enum UnusableConfig {
     /// A user has a plugin and an `auth-provider`. One of them must go.
     #[error("execProvider and authProvider cannot be used in combination")]
     ExecAndAuthProvider,
-    /// A user has an `auth-provider` and no plugin.
-    #[error("no Auth Provider found: clients no longer have any; let the user have an exec plugin")]
-    AuthProvider,
+    /// A user has an `auth-provider`. An exec plugin can take its place.
+    #[error("no Auth Provider found for name {}: only exec plugins are supported", Quoted(&.0.name))]
+    AuthProvider(AuthProvider),
     /// The plugin is to be told about the cluster, whose certificates cannot be read.
     #[error("failed to load CA bundle for execProvider: {0}")]
     ExecAuthorities(FileError),

@@ -1,6 +1,6 @@
 //! Clusters, users and contexts.
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use keyfob_api::Secret;
 
@@ -53,12 +53,23 @@ pub struct User {
     pub username: String,
     /// `password`
     pub password: Secret<String>,
-    /// The name of an `auth-provider`, which no client knows any more.
-    pub auth_provider: Option<String>,
+    /// `auth-provider`
+    pub auth_provider: Option<AuthProvider>,
     /// `exec`
     pub exec: Option<ExecConfig>,
     /// `extensions`
     pub extensions: Extensions,
+}
+
+/// An `auth-provider`: the way to log in that came before exec plugins. There is none here, so that its user cannot be used.
+///
+/// client-go still has `oidc`; `gcp` and `azure` were removed in 1.26.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthProvider {
+    /// `name`
+    pub name: String,
+    /// `config`, in which there may be tokens and a client's secret.
+    pub config: BTreeMap<String, Secret<String>>,
 }
 
 /// A `context`.

@@ -10,7 +10,7 @@ use keyfob_api::ExecResponse;
 use tower::{BoxError, Service};
 
 use super::{ExecError, Fetched, Shared, authorize, copy::RequestCopy};
-use crate::{AuthError, Authenticator, Credential};
+use crate::Credential;
 
 /// Sends a request as soon as there is a credential.
 pub(super) async fn wait_and_send<S, B, R>(
@@ -35,12 +35,15 @@ where
 }
 
 /// How often a request is sent again at most.
-const MOST_REPLAYS: usize = 8;
+const MOST_REPLAYS: u8 = 8;
 
-/// A request got a 401. Sees to a new credential and, if the request can be had again, sends it again.
+/// A request got a 401. Sees to a new credential and, if the request can be sent again, sends it again.
 ///
 /// A credential that was accepted before has been replaced, so a newer one is worth a try. One that was never accepted may
 /// have been replaced on its way; or the server will have none: it is worth one try.
+///
+/// The plugin is run only for an answer that this request will use. After the last attempt the credential is invalidated, and
+/// the next request that needs one has the plugin run. Without replays it is as in client-go: the plugin is run at once.
 pub(super) async fn refused<S, B, R>(
     shared: Arc<Shared<S>>,
     mut generation: u64,
@@ -52,23 +55,27 @@ where
     S::Error: Into<BoxError>,
 {
     let authenticator = &shared.authenticator;
-    let mut doubts = 0;
-    for _ in 0..=MOST_REPLAYS {
-        doubts += u8::from(!authenticator.has_been_accepted(generation));
-        let told = authenticator.passes_refusals_on().then(|| told(&response));
-        let credential = match authenticator.refused_with(generation, told).await {
+    let mut never_accepted = 0;
+    for replays in 0..=MOST_REPLAYS {
+        never_accepted += u8::from(!authenticator.has_been_accepted(generation));
+        let is_worth_a_try = never_accepted <= 1 && replays < MOST_REPLAYS;
+        let refusal = authenticator.passes_refusals_on().then(|| told(&response));
+        let again = copy.request().filter(|_| is_worth_a_try);
+        if again.is_none() && authenticator.behaviour().replay {
+            authenticator.invalidate_with(generation, refusal);
+            return Ok(response);
+        }
+        let credential = match authenticator.refused_with(generation, refusal).await {
             Ok(credential) => credential,
             Err(error) => {
-                log(authenticator, &error);
+                authenticator.log_not_replaced(&error);
                 return Ok(response);
             }
         };
-        let Some((mut request, again)) = copy.request().filter(|_| doubts <= 1) else {
-            return Ok(response);
-        };
+        let Some((mut request, copied)) = again else { return Ok(response) };
         note_fetched(&mut request, &credential);
         authorize(request.headers_mut(), &credential).map_err(ExecError::Token)?;
-        (copy, generation) = (again, credential.generation());
+        (copy, generation) = (copied, credential.generation());
         drop(response);
         response = send_again(&shared, request).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
@@ -124,15 +131,4 @@ fn canonical(name: &str) -> String {
         c
     };
     name.chars().map(upper).collect()
-}
-
-/// Nobody else learns of it: the caller gets the 401.
-fn log(authenticator: &Authenticator, error: &AuthError) {
-    let command = authenticator.command();
-    let stderr = error.stderr().map(tracing::field::display);
-    if error.retry_at().is_some() {
-        tracing::debug!(command, %error, stderr, "credentials not refreshed after a 401");
-    } else {
-        tracing::warn!(command, %error, stderr, "refreshing credentials after a 401 failed");
-    }
 }

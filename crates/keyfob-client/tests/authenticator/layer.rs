@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header::AUTHORIZATION};
@@ -100,6 +101,10 @@ impl Server {
     }
 }
 
+fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).to_vec()
+}
+
 fn tokens(stage: &Stage, tokens: impl IntoIterator<Item = &'static str>) {
     stage.plugin.does(tokens.into_iter().map(|each| Does::Print(token(each))));
 }
@@ -168,16 +173,88 @@ async fn after_a_401_the_same_request_is_sent_again_with_the_new_credential() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_again_gets_the_401_and_the_next_request_the_new_credential() {
+async fn a_body_that_cannot_be_sent_twice_gets_the_401_and_the_next_request_runs_the_plugin() {
     let (stage, server) = (Stage::new(), Server::accepting("two"));
     tokens(&stage, ["one", "two"]);
     let authenticator = stage.authenticator();
 
     let status = server.ask(&authenticator, Request::new(Body::Stream)).await.unwrap();
 
-    assert_eq!((status, stage.plugin.runs()), (StatusCode::UNAUTHORIZED, 2));
+    // Nobody could have used a second answer yet.
+    assert_eq!((status, stage.plugin.runs()), (StatusCode::UNAUTHORIZED, 1));
     assert_eq!(server.get(&authenticator).await, StatusCode::OK);
     assert_eq!(server.tokens(), ["one", "two"]);
+    assert_eq!(stage.plugin.runs(), 2);
+}
+
+#[tokio::test]
+async fn a_persistent_401_runs_the_plugin_only_for_answers_that_the_request_uses() {
+    let (stage, server) = (Stage::new(), Server::accepting("none of them"));
+    tokens(&stage, ["one", "two", "three", "four"]);
+    let authenticator = stage.authenticator();
+
+    assert_eq!(server.get(&authenticator).await, StatusCode::UNAUTHORIZED);
+    assert_eq!((server.tokens(), stage.plugin.runs()), (texts(["one", "two"]), 2));
+    let status = authenticator.status();
+    assert!(authenticator.ready().is_none() && !status.is_usable && !status.is_running);
+
+    // The next request does not start with the credential that was refused last.
+    *server.accepts.lock().unwrap() = "three";
+    assert_eq!(server.get(&authenticator).await, StatusCode::OK);
+    assert_eq!((server.tokens(), stage.plugin.runs()), (texts(["one", "two", "three"]), 3));
+}
+
+#[tokio::test]
+async fn a_refused_credential_is_used_again_if_the_plugin_fails() {
+    let (stage, server) = (Stage::new(), Server::accepting("none of them"));
+    stage.plugin.does([token("one"), token("two")].map(Does::Print));
+    let authenticator = stage.authenticator();
+    server.get(&authenticator).await;
+    stage.plugin.does([Does::Exit(1)]);
+
+    // The server has changed its mind, as it does when its token webhook was out of order.
+    *server.accepts.lock().unwrap() = "two";
+    assert_eq!(server.get(&authenticator).await, StatusCode::OK);
+    assert_eq!((server.tokens(), stage.plugin.runs()), (texts(["one", "two", "two"]), 3));
+
+    // It is good after all, so that nothing is run for the next request.
+    stage.clock.advance(Duration::from_hours(1));
+    assert_eq!(server.get(&authenticator).await, StatusCode::OK);
+    assert_eq!(stage.plugin.runs(), 3);
+}
+
+#[tokio::test]
+async fn requests_at_once_share_the_run_that_replaces_a_refused_credential() {
+    let (stage, server) = (Stage::new(), Server::accepting("three"));
+    tokens(&stage, ["one", "two", "three"]);
+    let authenticator = stage.authenticator();
+    assert_eq!(server.get(&authenticator).await, StatusCode::UNAUTHORIZED);
+
+    let mut tasks = JoinSet::new();
+    for _ in 0..50 {
+        let (server, authenticator) = (server.clone(), authenticator.clone());
+        tasks.spawn(async move { server.get(&authenticator).await });
+    }
+
+    assert!(tasks.join_all().await.iter().all(|status| *status == StatusCode::OK));
+    assert_eq!(stage.plugin.runs(), 3);
+}
+
+#[tokio::test]
+async fn an_expired_answer_is_used_for_ten_seconds_unless_the_server_refuses_it() {
+    let (stage, server) = (Stage::new(), Server::accepting("one"));
+    let expired = |token: &str| Does::Print(stage.token(token, 0));
+    stage.plugin.does([expired("one"), expired("two")]);
+    let authenticator = stage.authenticator();
+
+    for _ in 0..9 {
+        assert_eq!(server.get(&authenticator).await, StatusCode::OK);
+        stage.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(stage.plugin.runs(), 1);
+    *server.accepts.lock().unwrap() = "two";
+    assert_eq!(server.get(&authenticator).await, StatusCode::OK);
+    assert_eq!(stage.plugin.runs(), 2);
 }
 
 #[tokio::test]
@@ -187,6 +264,7 @@ async fn as_client_go_nothing_is_sent_again() {
     let authenticator = stage.authenticator();
 
     assert_eq!(server.get(&authenticator).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(stage.plugin.runs(), 2, "at once, as client-go does");
     assert_eq!(server.get(&authenticator).await, StatusCode::OK);
     assert_eq!(server.tokens(), ["one", "two"]);
 }
@@ -301,7 +379,7 @@ impl RotatingServer {
             status: Status::Exited(0),
             stdout: token(&self.token()).into(),
             stderr: StderrTail::default(),
-            elapsed: std::time::Duration::ZERO,
+            elapsed: Duration::ZERO,
         }
     }
 

@@ -11,7 +11,23 @@ use crate::support::{Stage, config};
 
 #[tokio::test]
 async fn one_is_told_of_the_401_that_it_is_run_for() {
-    let stage = Stage::with(Behaviour { v1alpha1: true, ..Behaviour::of_client_go() });
+    let infos = infos_of_two_runs(Behaviour::of_client_go(), 1).await;
+    assert_eq!(infos, [FIRST, TOLD]);
+}
+
+#[tokio::test]
+async fn a_run_that_waited_for_the_next_request_is_told_too() {
+    let infos = infos_of_two_runs(Behaviour::default(), 2).await;
+    assert_eq!(infos, [FIRST, TOLD]);
+}
+
+const FIRST: &str = "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1alpha1\",\"spec\":{}}\n";
+const TOLD: &str = "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1alpha1\",\"spec\":{\"response\":\
+                    {\"header\":{\"Www-Authenticate\":[\"Bearer\",\"Basic\"]},\"code\":401}}}\n";
+
+/// What the plugin is told by requests that cannot be sent twice, to a server that refuses them all.
+async fn infos_of_two_runs(behaviour: Behaviour, requests: usize) -> Vec<String> {
+    let stage = Stage::with(Behaviour { v1alpha1: true, ..behaviour });
     let status = ExecCredentialStatus { token: Some("t".into()), ..<_>::default() };
     stage.plugin.prints(status.encode(ExecVersion::V1Alpha1).expose().clone());
     let api_version = ExecVersion::V1Alpha1.api_version().into();
@@ -24,16 +40,11 @@ async fn one_is_told_of_the_401_that_it_is_run_for() {
             .header("www-authenticate", "Basic");
         Ok::<_, Infallible>(response.body(()).unwrap())
     });
-    let mut service = ExecLayer::new(authenticator).layer(server);
-
-    let response = service.ready().await.unwrap().call(Request::new(())).await.unwrap();
-
-    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
-    let head =
-        r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1alpha1","spec":"#;
-    let told = r#"{"response":{"header":{"Www-Authenticate":["Bearer","Basic"]},"code":401}}}"#;
-    assert_eq!(
-        *stage.plugin.infos.lock().unwrap(),
-        [format!("{head}{{}}}}\n"), format!("{head}{told}\n")]
-    );
+    let mut service = ExecLayer::without_replay(authenticator).layer(server);
+    for _ in 0..requests {
+        let response = service.ready().await.unwrap().call(Request::new(())).await.unwrap();
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    }
+    let infos = stage.plugin.infos.lock().unwrap();
+    infos.clone()
 }

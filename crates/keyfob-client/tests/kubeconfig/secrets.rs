@@ -43,6 +43,21 @@ fn debug_shows_no_secret() {
 }
 
 #[test]
+fn an_auth_provider_is_read_and_its_values_are_not_shown() {
+    let user = "{auth-provider: {name: oidc, config: {client-id: s3cr3t-token, refresh-token: s3cr3t-pass}}}";
+    let kubeconfig = Kubeconfig::parse(kubeconfig(CLUSTER, user).as_bytes()).unwrap();
+    let config = kubeconfig.client_config(&Overrides::default()).unwrap();
+
+    let error = config.plugin().unwrap_err();
+
+    let provider = config.user.auth_provider.as_ref().unwrap();
+    assert_eq!(provider.name, "oidc");
+    assert_eq!(provider.config["refresh-token"].expose(), "s3cr3t-pass");
+    let check = LeakCheck::new(SECRETS);
+    check.debug("a kubeconfig", &kubeconfig).debug("a configuration", &config).error(&error);
+}
+
+#[test]
 fn no_error_quotes_a_secret() {
     let check = LeakCheck::new(SECRETS);
     // Wherever the text ends, or something stands that should not, what was said before it stays hidden.

@@ -1,7 +1,7 @@
 //! What a transport is made of, and the order in which it is looked at.
 
 use keyfob_api::ExecCluster;
-use keyfob_client::{ClientConfig, ExecConfig, UnusableConfig};
+use keyfob_client::{AuthProvider, ClientConfig, ExecConfig, UnusableConfig};
 
 use crate::Folder;
 
@@ -59,12 +59,15 @@ fn a_file_of_certificates_is_read_when_it_is_needed() {
 fn a_contradiction_comes_before_everything_else() {
     let mut config = told();
     config.tls.ca_file = Some("/no/such/file".into());
-    config.user.auth_provider = true;
+    config.user.auth_provider = Some(AuthProvider { name: "oidc".into(), ..<_>::default() });
 
     let error = config.exec_cluster().unwrap_err();
     assert_eq!(error.to_string(), "execProvider and authProvider cannot be used in combination");
     config.exec = None;
-    assert!(matches!(config.plugin(), Err(UnusableConfig::AuthProvider)));
+    let error = config.plugin().unwrap_err();
+    assert!(matches!(&error, UnusableConfig::AuthProvider(provider) if provider.name == "oidc"));
+    let want = "no Auth Provider found for name \"oidc\": only exec plugins are supported";
+    assert_eq!(error.to_string(), want);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod answers;
 mod processes;
 mod support;
 
+use keyfob_api::RawJson;
 use keyfob_exec::Program;
 use keyfob_plugin::{
     ExecCluster,
@@ -73,7 +74,27 @@ async fn a_plugin_may_need_the_cluster() {
 
     assert_eq!(report.count(Grade::Pass), report.findings.len(), "{report:#?}");
     let told = report.findings.iter().find(|it| it.check == "cluster-info").unwrap();
-    assert_eq!(told.reason, "it needs it: the kubeconfig must say provideClusterInfo: true");
+    assert_eq!(
+        told.reason,
+        "it needs it: the kubeconfig must say provideClusterInfo: true; the cluster's extension \
+         client.authentication.k8s.io/exec (in KEP-541: exec) has no effect without provideClusterInfo: true"
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_with_an_extension_is_judged_with_what_it_needs_in_a_kubeconfig() {
+    let config = Some(RawJson::parse(r#"{"audience":"x"}"#).unwrap());
+    let cluster = ExecCluster { config, ..Default::default() };
+
+    let report = Plugin::clean().report_with(|it| it.cluster(cluster)).await;
+
+    assert_eq!(report.count(Grade::Pass), report.findings.len(), "{report:#?}");
+    let told = report.findings.iter().find(|it| it.check == "cluster-info").unwrap();
+    assert_eq!(
+        told.reason,
+        "it answers with and without; the cluster's extension client.authentication.k8s.io/exec (in KEP-541: exec) has \
+         no effect without provideClusterInfo: true"
+    );
 }
 
 #[tokio::test]

@@ -15,13 +15,13 @@ use std::{
 
 use keyfob_api::SecretSet;
 use keyfob_client::{
-    Authenticator, Authenticators, ClientConfig, Clients, Kubeconfig, Kuberc, LoadingRules,
-    NotFound, Overrides, Selection,
+    Authenticator, Authenticators, ClientConfig, ClientError, Clients, Kubeconfig, Kuberc,
+    LoadingRules, NotFound, Overrides, Selection, UnusableConfig,
 };
 use keyfob_exec::{Environment, SystemEnvironment, printable};
 use kube::Client;
 
-use super::failure::KubeFailure;
+use super::{auth_provider::UnsupportedAuthProvider, failure::KubeFailure};
 use crate::match_images::shown;
 
 /// What was asked for: which files, and what is said against them.
@@ -189,7 +189,7 @@ impl Cluster {
 
     /// Who gets the user's credential, if that comes from a plugin.
     pub(crate) fn authenticator(&self) -> Result<Option<Authenticator>, KubeFailure> {
-        Ok(self.clients.authenticator(&self.chosen.config)?)
+        self.clients.authenticator(&self.chosen.config).map_err(|error| self.failure(error))
     }
 
     /// What the server has been shown so far; it may repeat it.
@@ -205,7 +205,18 @@ impl Cluster {
             config.connect_timeout = Some(Duration::from_secs(5));
             config.default_retry = false;
             server = config.cluster_url.to_string();
-        })?;
-        Ok((client, server))
+        });
+        Ok((client.map_err(|error| self.failure(error))?, server))
+    }
+
+    /// Why there is no client, and for whom.
+    fn failure(&self, error: ClientError) -> KubeFailure {
+        match error {
+            ClientError::Config(UnusableConfig::AuthProvider(provider)) => {
+                let unsupported = UnsupportedAuthProvider::new(&self.chosen.selection, provider);
+                KubeFailure::AuthProvider(Box::new(unsupported))
+            }
+            other => other.into(),
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::{Outcome, cli::Output, lookup::unless_stopped, signals::Workers};
                   JSON: {\"verdict\",\"files\":[{\"path\",\"state\",\"ignored\",\"problem\"}],\"context\":{\"name\",\"file\"},\
                   \"cluster\":{\"name\",\"file\"},\"user\":{\"name\",\"file\"},\"server\",\"namespace\",\"ownCredentials\",\
                   \"plugin\":{\"command\",\"resolved\",\"program\",\"notFound\",\"apiVersion\",\"arguments\",\"environment\":[{\"name\",\"replacesTheHosts\"}],\
-                  \"info\":{\"bytes\",\"cluster\":{\"server\",\"certificateAuthorityBytes\",\"proxy\",\"config\"}},\
+                  \"info\":{\"bytes\",\"cluster\":{\"server\",\"certificateAuthorityBytes\",\"proxy\",\"config\"}},\"extension\":{\"name\",\"isSent\",\"notes\"},\
                   \"interactiveMode\",\"interactive\",\"whyInteractive\",\"policy\":{\"type\",\"file\",\"allowed\",\"reason\",\"warnings\"},\
                   \"deadline\",\"wraps\":{\"command\",\"program\",\"notFound\"},\"isUsed\",\"whyNotUsed\"},\
                   \"run\":{\"tookMs\",\"error\",\"stderr\"},\"credential\",\"problems\":[{\"problem\",\"do\"}]}, with the credential as \

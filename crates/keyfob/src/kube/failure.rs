@@ -7,6 +7,7 @@ use keyfob_client::{
 };
 use keyfob_control::facts::plain;
 
+use super::auth_provider::UnsupportedAuthProvider;
 use crate::{Outcome, Verdict};
 
 /// Why a kubeconfig comes to nothing. It tells all there is to say, so it has no source.
@@ -24,6 +25,8 @@ pub(crate) enum KubeFailure {
     Config(ClientConfigError),
     /// Nobody knows which plugins may be run.
     Kuberc(KubercError),
+    /// The user logs in in a way that is not supported.
+    AuthProvider(Box<UnsupportedAuthProvider>),
     /// No client can be made of it.
     Client(ClientError),
     /// The plugin gives no credential.
@@ -48,6 +51,7 @@ impl fmt::Display for KubeFailure {
             (Some(remedy), Self::Plugin(_)) => {
                 write!(f, "\n{remedy}; `keyfob kube explain` says more")
             }
+            (Some(remedy), Self::AuthProvider(_)) => write!(f, "\n{remedy}"),
             (Some(remedy), _) => write!(f, "; {remedy}"),
             (None, _) => Ok(()),
         }
@@ -65,6 +69,7 @@ impl KubeFailure {
                 | Self::NoContext { .. }
                 | Self::Config(_)
                 | Self::Kuberc(_)
+                | Self::AuthProvider(_)
                 | Self::Client(_)
         )
     }

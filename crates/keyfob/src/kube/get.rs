@@ -21,6 +21,8 @@ const LONGEST_REFUSAL: usize = 64 << 10;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The answer goes to stdout byte by byte as it comes, so that a watch can be followed.\n\
+                  If the server answers 401, the plugin is run again and the request sent again with the new credential, once. A \
+                  server that refuses everything costs two runs of the plugin.\n\
                   Exit codes: 0 the server answered, 1 it refused or could not be asked, or the plugin failed, 2 a flag, the \
                   kubeconfig or the kuberc is wrong, 4 the answer could not be written, 130 it was stopped by a signal."
 )]

@@ -23,6 +23,7 @@ impl KubeFailure {
             }
             Self::Config(error) => error.to_string(),
             Self::Kuberc(error) => error.to_string(),
+            Self::AuthProvider(unsupported) => unsupported.problem(),
             Self::Client(error) => error.to_string(),
             Self::Plugin(error) => match looked_for(error) {
                 Some(why) => format!("{error}\n{why}"),
@@ -50,6 +51,7 @@ impl KubeFailure {
             Self::Config(ClientConfigError::TokenFile(_)) => {
                 "correct tokenFile of the user".to_owned()
             }
+            Self::AuthProvider(unsupported) => unsupported.remedy(),
             Self::Config(_) | Self::Client(_) => {
                 "mend the cluster or the user in the kubeconfig".to_owned()
             }

@@ -171,6 +171,60 @@ fn where_a_name_was_looked_for_is_told() {
 }
 
 #[test]
+fn an_install_hint_is_printed_as_the_lines_that_it_has() {
+    let hint = "lab-login is needed.\n\nInstall it:\n\tapt-get install lab-login\n\u{1b}[31mred\r\u{202e}\n";
+    let home = changed("", |exec| {
+        exec["command"] = json!("lab-login");
+        exec["installHint"] = json!(hint);
+    });
+
+    let said = explain(&home, &[]);
+
+    assert_eq!(said.code, 1);
+    let lines = "  problem      exec: executable lab-login not found\n\
+                 \n\
+                 \x20              It looks like you are trying to use a client-go credential plugin that is not installed.\n";
+    assert!(said.stdout.contains(lines), "{}", said.stdout);
+    let lines = "               lab-login is needed.\n\
+                 \n\
+                 \x20              Install it:\n\
+                 \x20                  apt-get install lab-login\n\
+                 \x20              U+001B[31mred\\rU+202E\n";
+    assert!(said.stdout.contains(lines), "{}", said.stdout);
+    assert!(!said.stdout.contains("\\n"), "{}", said.stdout);
+}
+
+#[test]
+fn an_extension_that_has_no_effect_is_told_with_what_to_do() {
+    let explained = |name: &str, is_told: bool| {
+        let home = Home::new();
+        let mut user = home.answering(&json!({"token": TOKEN}));
+        user["exec"]["provideClusterInfo"] = json!(is_told);
+        let extensions = json!([{"name": name, "extension": {"audience": "x"}}]);
+        home.kubeconfig_for(
+            &json!({"server": "https://127.0.0.1:1", "extensions": extensions}),
+            &user,
+        );
+        let text = explain(&home, &["--no-run"]).stdout;
+        let lines = text.lines().skip_while(|line| !line.starts_with("  info "));
+        let lines = lines.skip(1).take_while(|line| !line.starts_with("  interactive "));
+        let json = explain(&home, &["--no-run", "-o", "json"]).json();
+        let lines: Vec<_> = lines.map(|line| line.trim().to_owned()).collect();
+        (lines, json["plugin"]["extension"]["isSent"].as_bool().unwrap())
+    };
+    let today = "client.authentication.k8s.io/exec";
+    let add = "not sent to the plugin: add `provideClusterInfo: true` to exec of user ada";
+    let rename = format!("exec: kubectl does not know this name of KEP-541: call it {today}");
+    let labelled = |line: &str| format!("extension    {line}");
+
+    assert_eq!(explained(today, true), (vec![], true));
+    assert_eq!(explained(today, false), (vec![labelled(&format!("{today}: {add}"))], false));
+    assert_eq!(explained("exec", true), (vec![labelled(&rename)], true));
+    let both = vec![labelled(&format!("exec: {add}")), rename];
+    assert_eq!(explained("exec", false), (both, false));
+}
+
+#[test]
 fn a_relative_command_is_told_as_it_is_written_and_as_it_is_found() {
     let home = changed("exit 1", |exec| exec["command"] = json!("./bin/../bin/lab-login"));
     fs::create_dir(home.path("bin")).unwrap();

@@ -73,6 +73,25 @@ fn a_refusal_is_told_in_the_servers_words() {
 }
 
 #[test]
+fn a_server_that_refuses_everything_costs_two_runs_whose_answers_are_both_sent() {
+    let home = Home::new();
+    let server = Internet::start(|_| Response::text("Unauthorized").with_status(401));
+    let user = home.plugin(
+        "printf '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"t%s\"}}' \
+         $(wc -l <runs)",
+    );
+    home.kubeconfig(&server, &user);
+
+    let said = run(&home, &["get", "--raw", "/version"]);
+
+    assert_eq!((said.code, home.runs()), (1, 2), "{}", said.stderr);
+    assert!(said.stderr.ends_with("/: 401 Unauthorized: Unauthorized\n"), "{}", said.stderr);
+    let requests = server.requests();
+    let tokens: Vec<_> = requests.iter().filter_map(|sent| sent.header("authorization")).collect();
+    assert_eq!(tokens, ["Bearer t1", "Bearer t2"]);
+}
+
+#[test]
 fn a_server_that_cannot_be_asked_or_breaks_off_is_told() {
     let (home, _server) = home(Response::text("half of it").cut_after(4));
     let said = run(&home, &["get", "--raw", "/x"]);

@@ -9,6 +9,7 @@
 #[path = "../support/home.rs"]
 mod home;
 
+mod auth_provider;
 mod choosing;
 mod echoing;
 mod explain;

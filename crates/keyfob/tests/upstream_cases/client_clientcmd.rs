@@ -4,8 +4,8 @@ use std::fs;
 
 use keyfob_api::{ExecCluster, RawJson};
 use keyfob_client::{
-    ClientConfig, Cluster, Context, ExecConfig, ExecEdit, InteractiveMode, Kubeconfig,
-    LoadingRules, Overrides, PolicyType, User, printable_hint,
+    AuthProvider, ClientConfig, Cluster, Context, ExecConfig, ExecEdit, InteractiveMode,
+    Kubeconfig, LoadingRules, Overrides, PolicyType, User, printable_hint,
 };
 use serde_json::{Value, json};
 
@@ -71,7 +71,9 @@ fn validation(_file: &Value, row: &Value) -> Result<(), String> {
     let user = User {
         token: named("token").into(),
         username: named("username").to_owned(),
-        auth_provider: row["authProvider"].as_str().map(str::to_owned),
+        auth_provider: row["authProvider"]
+            .as_str()
+            .map(|name| AuthProvider { name: name.to_owned(), ..<_>::default() }),
         exec: row.get("exec").map(exec_of),
         ..User::default()
     };

@@ -3,7 +3,7 @@
 use keyfob_api::document::{FieldError, Item};
 
 use super::{Decoder, bytes};
-use crate::{ExecConfig, InteractiveMode, User};
+use crate::{AuthProvider, ExecConfig, InteractiveMode, User};
 
 const USER: [&str; 15] = [
     "client-certificate",
@@ -98,13 +98,16 @@ fn variables(item: Item<'_>) -> Result<Vec<(String, String)>, FieldError> {
     Ok(variables)
 }
 
-/// Its name. Its configuration must have the right types, though nobody uses it.
-fn auth_provider(item: Item<'_>) -> Result<Option<String>, FieldError> {
-    let mut provider = String::new();
+fn auth_provider(item: Item<'_>) -> Result<Option<AuthProvider>, FieldError> {
+    let mut provider = AuthProvider::default();
     let is_there = item.object(&["name", "config"], |name, item| {
         match name {
-            "name" => item.read_text(&mut provider)?,
-            _ => drop(item.entries(|_, item| item.string().map(drop))?),
+            "name" => item.read_text(&mut provider.name)?,
+            _ => drop(item.entries(|name, item| {
+                let value = item.string()?.cloned().unwrap_or_default();
+                provider.config.insert(name.expose().clone(), value);
+                Ok(())
+            })?),
         }
         Ok(())
     })?;

@@ -11,6 +11,10 @@ use super::{
 
 const NO_ANSWER: &str = "there was no answer to compare with";
 
+/// What kubeconfigs written by KEP-541 get wrong.
+const EXTENSION: &str = "the cluster's extension client.authentication.k8s.io/exec (in KEP-541: exec) has no effect \
+                         without provideClusterInfo: true";
+
 pub(super) fn older_version(case: &Case<'_>) -> Vec<Verdict> {
     let advice =
         "answer in the apiVersion of the request, or exit with 1 and say that it is not supported";
@@ -31,10 +35,13 @@ pub(super) fn cluster_info(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "take the cluster's description as it comes, or leave it";
     let without = case.run(Probe::Plain).and_then(Observed::<Probe>::answer);
     case.for_run(Probe::Cluster, |run| match (case.likeness(run), without) {
-        (Likeness::Same, Some(_)) => Verdict::pass("it answers with and without"),
-        (Likeness::Same, None) => {
-            Verdict::pass("it needs it: the kubeconfig must say provideClusterInfo: true")
+        (Likeness::Same, Some(_)) if has_config(case) => {
+            Verdict::pass(format!("it answers with and without; {EXTENSION}"))
         }
+        (Likeness::Same, Some(_)) => Verdict::pass("it answers with and without"),
+        (Likeness::Same, None) => Verdict::pass(format!(
+            "it needs it: the kubeconfig must say provideClusterInfo: true; {EXTENSION}"
+        )),
         (Likeness::Differs, _) => {
             Verdict::warn("with it, there is another sort of credential", advice)
         }
@@ -47,6 +54,11 @@ pub(super) fn cluster_info(case: &Case<'_>) -> Vec<Verdict> {
         (Likeness::Broke(reason), _) => Verdict::fail(reason, advice),
         (Likeness::Incomparable, _) => Verdict::not_checked(NO_ANSWER),
     })
+}
+
+/// Whether the cluster has something for plugins.
+fn has_config(case: &Case<'_>) -> bool {
+    case.subject.cluster.as_ref().is_some_and(|cluster| cluster.config.is_some())
 }
 
 pub(super) fn large_authority(case: &Case<'_>) -> Vec<Verdict> {

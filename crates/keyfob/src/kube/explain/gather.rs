@@ -16,7 +16,7 @@ use super::{
         failure::KubeFailure,
         held::Held,
     },
-    report::{Entry, File, FileState, Plugin, Policy, Report, Run},
+    report::{Entry, Extension, File, FileState, Plugin, Policy, Report, Run},
 };
 use crate::{Verdict, explain::command::without_user, match_images::shown, page::Problem};
 
@@ -59,7 +59,10 @@ impl Gathering {
         self.selected(&selection);
         if let Some(exec) = &selection.user.exec {
             let written = as_written(wanted).unwrap_or_else(|| exec.command.clone());
-            self.report.plugin = Some(Plugin::new(exec, &written, &SystemEnvironment));
+            let mut plugin = Plugin::new(exec, &written, &SystemEnvironment);
+            let name = kubeconfig.plugin_extension_name(&selection.cluster);
+            plugin.extension = name.map(|name| Extension::new(name, &selection));
+            self.report.plugin = Some(plugin);
         }
         let chosen = wanted.choose_from(&kubeconfig, &SystemEnvironment)?;
         self.report.namespace = Some(chosen.config.namespace.clone());
@@ -128,6 +131,7 @@ impl Gathering {
         let command = command.map(|plugin| shown(&plugin.command));
         match (failure, command, &report.credential) {
             (Some(_), Some(command), _) => format!("the plugin {command} gives no credential"),
+            (Some(failure @ KubeFailure::AuthProvider(_)), None, _) => failure.problem(),
             (Some(KubeFailure::Nobody(_)), None, _) => "nobody is who asks the server".to_owned(),
             (Some(_), None, _) => "nothing can be asked with this".to_owned(),
             (None, Some(command), Some(credential)) => {

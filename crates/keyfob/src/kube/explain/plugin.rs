@@ -4,15 +4,16 @@ use std::path::Path;
 
 use keyfob_api::{ExecCluster, ExecCredentialSpec, ExecVersion, GoDuration};
 use keyfob_client::{
-    Authenticator, ExecConfig, InteractiveMode, Kuberc, PluginPolicy, PolicyType, clean,
+    Authenticator, EXEC_EXTENSION, ExecConfig, InteractiveMode, Kuberc, PluginPolicy, PolicyType,
+    Selection, clean,
 };
 use keyfob_exec::{Environment, Program, may_execute};
 
 use super::{
     super::chosen::named,
-    report::{ClusterInfo, Found, Info, Plugin, Policy, Variable, Wrapped},
+    report::{ClusterInfo, Extension, Found, Info, Plugin, Policy, Variable, Wrapped},
 };
-use crate::explain::command::without_user;
+use crate::{explain::command::without_user, match_images::shown};
 
 impl Plugin {
     /// What the configuration says. What the policy and the terminal say to it comes later.
@@ -29,6 +30,7 @@ impl Plugin {
             arguments: exec.args.len(),
             environment: exec.env.iter().map(variable).collect(),
             info: None,
+            extension: None,
             interactive_mode: exec.interactive_mode.as_str().to_owned(),
             interactive: None,
             why_interactive: String::new(),
@@ -82,6 +84,22 @@ impl Found {
             Ok(program) => Self { program: Some(program), not_found: None },
             Err(why) => Self { program: None, not_found: Some(why) },
         }
+    }
+}
+
+impl Extension {
+    /// The extension by this name, and what whoever wrote it may not know.
+    pub(super) fn new(name: &str, selection: &Selection) -> Self {
+        let is_sent = selection.user.exec.as_ref().is_some_and(|exec| exec.provide_cluster_info);
+        let user = shown(&selection.user_name);
+        let not_sent = (!is_sent).then(|| {
+            format!("not sent to the plugin: add `provideClusterInfo: true` to exec of user {user}")
+        });
+        let of_the_kep = (name != EXEC_EXTENSION).then(|| {
+            format!("kubectl does not know this name of KEP-541: call it {EXEC_EXTENSION}")
+        });
+        let notes = not_sent.into_iter().chain(of_the_kep).collect();
+        Self { name: name.to_owned(), is_sent, notes }
     }
 }
 

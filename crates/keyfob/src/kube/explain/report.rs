@@ -69,6 +69,8 @@ pub(super) struct Plugin {
     pub(super) environment: Vec<Variable>,
     /// `KUBERNETES_EXEC_INFO`.
     pub(super) info: Option<Info>,
+    /// The extension of the cluster that is for plugins.
+    pub(super) extension: Option<Extension>,
     pub(super) interactive_mode: String,
     /// Whether it would get the terminal now; `null` if it cannot be run without one.
     pub(super) interactive: Option<bool>,
@@ -117,6 +119,16 @@ pub(super) struct ClusterInfo {
     pub(super) proxy: bool,
     /// Whether the cluster has an extension for plugins.
     pub(super) config: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Extension {
+    pub(super) name: String,
+    /// Whether the plugin is told of it.
+    pub(super) is_sent: bool,
+    /// Why it has no effect, here or with kubectl, and what to do.
+    pub(super) notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]

@@ -91,6 +91,10 @@ fn describe(page: &mut Page, plugin: &Plugin) {
     if let Some(info) = &plugin.info {
         page.fact("info", &told(info));
     }
+    if let Some(extension) = &plugin.extension {
+        let notes = extension.notes.iter().map(|note| format!("{}: {note}", extension.name));
+        page.facts("extension", notes);
+    }
     if !plugin.why_interactive.is_empty() {
         page.fact("interactive", &interactive(plugin));
     }
