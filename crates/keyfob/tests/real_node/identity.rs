@@ -39,7 +39,7 @@ const KEYFOB: &str = env!("CARGO_BIN_EXE_keyfob");
 const PLUGINS: &str = "/opt/plugins";
 
 /// Links plugins into the directory that the page names.
-fn install(plugins: &[&str]) {
+pub(crate) fn install(plugins: &[&str]) {
     fs::create_dir_all(PLUGINS).unwrap();
     for plugin in plugins {
         let link = Path::new(PLUGINS).join(plugin);
@@ -49,7 +49,7 @@ fn install(plugins: &[&str]) {
 }
 
 /// A node whose kubelet reads this configuration of providers.
-fn node_with_providers(config: &Path) -> NodeOptions {
+pub(crate) fn node_with_providers(config: &Path) -> NodeOptions {
     NodeOptions::new(Runtime::Containerd21).flags(&[
         format!("--image-credential-provider-config={}", config.display()),
         format!("--image-credential-provider-bin-dir={PLUGINS}"),
@@ -57,7 +57,7 @@ fn node_with_providers(config: &Path) -> NodeOptions {
 }
 
 /// Writes a configuration with one provider, and returns its path.
-fn write_config(world: &World, provider: &Value) -> PathBuf {
+pub(crate) fn write_config(world: &World, provider: &Value) -> PathBuf {
     let path = world.files.join("credential-providers.yaml");
     let config = json!({
         "apiVersion": "kubelet.config.k8s.io/v1",
@@ -76,7 +76,7 @@ fn allow_audience(world: &World, audience: &str) {
 
 /// Why providers failed, as the kubelet's log has it. Each reason is there once: a kubelet asks the providers even when it does not
 /// pull because it waits.
-fn provider_errors(log: &str) -> Vec<String> {
+pub(crate) fn provider_errors(log: &str) -> Vec<String> {
     let lines =
         log.lines().filter(|line| line.contains("\"Failed to provide credentials for image\""));
     let error = |line: &str| {
@@ -97,7 +97,7 @@ fn get(world: &World, image: &str, config: &Path, pod: &[&str]) -> Value {
 }
 
 /// A registry that takes service account tokens as passwords, if the API server says that they are valid for its audience.
-fn access_by_token_review(api: &Api, audience: &'static str) -> (Access, Reviews) {
+pub(crate) fn access_by_token_review(api: &Api, audience: &'static str) -> (Access, Reviews) {
     let (api, reviews) = (api.clone(), Reviews::default());
     let seen = reviews.clone();
     let access = Access::Tokens(Box::new(move |login| {
@@ -110,11 +110,11 @@ fn access_by_token_review(api: &Api, audience: &'static str) -> (Access, Reviews
 
 /// What the API server said of the tokens that reached a registry.
 #[derive(Clone, Default)]
-struct Reviews(Arc<Mutex<Vec<Value>>>);
+pub(crate) struct Reviews(Arc<Mutex<Vec<Value>>>);
 
 impl Reviews {
     /// The subjects of all tokens, each once, in order.
-    fn subjects(&self) -> Vec<Value> {
+    pub(crate) fn subjects(&self) -> Vec<Value> {
         let mut subjects = Vec::new();
         for review in self.0.lock().unwrap().iter() {
             let subject = subject(review);
@@ -142,7 +142,7 @@ fn subject(review: &Value) -> Value {
 }
 
 /// The subject of a token that is bound to a pod of this node.
-fn bound_to(pod: &crate::pod::Pod, account: &str, audience: &str) -> Value {
+pub(crate) fn bound_to(pod: &crate::pod::Pod, account: &str, audience: &str) -> Value {
     json!({
         "authenticated": true,
         "audiences": [audience],

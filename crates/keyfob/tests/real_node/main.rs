@@ -13,6 +13,7 @@
 #![expect(dead_code, reason = "scenarios to come use the rest")]
 
 mod api;
+mod audience;
 #[path = "../support/authority.rs"]
 mod authority;
 mod cluster;
@@ -75,6 +76,9 @@ const SCENARIOS: &[Scenario] = scenarios! {
     identity::a_token_as_a_password_is_not_for_other_pods_of_its_account,
     identity::pods_of_an_account_share_a_login_and_accounts_share_none,
     identity::each_pod_has_a_login_of_its_own_if_logins_are_kept_by_token,
+    audience::the_webhook_works_beside_the_restriction_of_audiences,
+    audience::the_webhook_replaces_the_restriction_of_audiences,
+    audience::a_certificate_is_renewed_without_a_failed_token_request,
 };
 
 fn main() -> ExitCode {
