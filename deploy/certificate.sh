@@ -4,8 +4,8 @@
 #   deploy/certificate.sh secret  | kubectl apply -f -   # a new authority and a certificate of it, for DAYS days (365)
 #   deploy/certificate.sh webhook | kubectl apply -f -   # deploy/webhook with that authority
 #
-# To renew it, do both again. The authority before the new one stays trusted, because a kubelet takes a minute or two to show
-# a new Secret to a pod. The authority's key is thrown away: nobody can make another certificate with it.
+# To renew it, do both again. The authority before the new one stays trusted, because the webhook's pod sees a new Secret later
+# than the API server sees the new authority. The authority's key is thrown away: nobody can make another certificate with it.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 name=keyfob-audience.keyfob-system.svc

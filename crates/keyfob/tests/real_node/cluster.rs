@@ -26,7 +26,9 @@ pub(crate) struct Cluster {
     pub(crate) authority: Authority,
     /// Certificates, keys and kubeconfigs.
     files: PathBuf,
+    logs: PathBuf,
     parts: Parts,
+    has_other_flags: bool,
 }
 
 impl Cluster {
@@ -42,13 +44,34 @@ impl Cluster {
         let mut etcd = Command::new(parts.program("etcd"));
         etcd.env_clear().args(etcd_arguments(files));
         let etcd = Process::start("etcd", etcd, logs);
-        let mut server = Command::new(parts.program("kube-apiserver"));
-        server.env_clear().args(arguments(files));
-        let api_server = Process::start("kube-apiserver", server, logs);
-        let (files, parts) = (files.to_owned(), parts.clone());
-        let mut cluster = Self { api_server, etcd, api: Api::new(&admin), authority, files, parts };
+        let api_server = start_api_server(parts, files, logs, &[]);
+        let mut cluster = Self {
+            api_server,
+            etcd,
+            api: Api::new(&admin),
+            authority,
+            files: files.to_owned(),
+            logs: logs.to_owned(),
+            parts: parts.clone(),
+            has_other_flags: false,
+        };
         cluster.wait_until_ready();
         cluster
+    }
+
+    /// Starts the API server again with these flags added, for the rest of the scenario.
+    pub(crate) fn restart_api_server(&mut self, flags: &[&str]) {
+        self.api_server.kill();
+        self.api_server = start_api_server(&self.parts, &self.files, &self.logs, flags);
+        self.has_other_flags = !flags.is_empty();
+        self.wait_until_ready();
+    }
+
+    /// Takes flags away that a scenario has added.
+    pub(crate) fn restore_flags(&mut self) {
+        if self.has_other_flags {
+            self.restart_api_server(&[]);
+        }
     }
 
     /// Waits until the API server is ready, after its own or etcd's restart.
@@ -136,6 +159,12 @@ impl Cluster {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
         self.api.post(&path, &account).unwrap();
     }
+}
+
+fn start_api_server(parts: &Parts, files: &Path, logs: &Path, flags: &[&str]) -> Process {
+    let mut server = Command::new(parts.program("kube-apiserver"));
+    server.env_clear().args(arguments(files)).args(flags);
+    Process::start("kube-apiserver", server, logs)
 }
 
 fn etcd_arguments(files: &Path) -> Vec<String> {

@@ -73,11 +73,24 @@ impl Base {
             fs::write(root.join("random"), bytes).unwrap();
             layers.push(tar(&root));
         }
+        let config =
+            json!({"Entrypoint": ["/pause"], "Env": ["PATH=/bin"], "Labels": {"name": name}});
+        Image::new(layers, &config)
+    }
+}
+
+impl Image {
+    /// An image of the files in a directory, with settings such as `Entrypoint`.
+    pub(crate) fn of_directory(root: &Path, config: &Value) -> Self {
+        Self::new(vec![tar(root)], config)
+    }
+
+    fn new(mut layers: Vec<Blob>, config: &Value) -> Self {
         let diff_ids: Vec<_> = layers.iter().map(|layer| &layer.digest).collect();
         let config = json!({
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Entrypoint": ["/pause"], "Env": ["PATH=/bin"], "Labels": {"name": name}},
+            "config": config,
             "rootfs": {"type": "layers", "diff_ids": diff_ids},
         });
         let config = Blob::new(config.to_string().into_bytes());
@@ -90,11 +103,9 @@ impl Base {
         });
         let (id, manifest) = (config.digest.clone(), Blob::new(manifest.to_string().into_bytes()));
         layers.push(config);
-        Image { blobs: layers, manifest, id }
+        Self { blobs: layers, manifest, id }
     }
-}
 
-impl Image {
     /// An archive for `ctr images import`, which then knows the image by this name.
     pub(crate) fn archive(&self, name: &str, directory: &Path) -> PathBuf {
         let root = directory.join("archive");

@@ -13,12 +13,14 @@
 #![expect(dead_code, reason = "scenarios to come use the rest")]
 
 mod api;
+mod audience;
 #[path = "../support/authority.rs"]
 mod authority;
 mod cluster;
 mod containerd;
 mod documented;
 mod hosts;
+mod identity;
 mod image;
 #[path = "../support/moto.rs"]
 mod moto;
@@ -68,6 +70,15 @@ const SCENARIOS: &[Scenario] = scenarios! {
     providers::all_plugins_share_one_configuration,
     providers::why_a_plugin_failed_is_only_in_the_log,
     providers::a_kubelet_needs_both_flags,
+    identity::a_node_gets_no_token_of_its_pod_without_our_role,
+    identity::annotations_decide_whether_a_plugin_runs_and_what_it_reads,
+    identity::a_pod_without_an_account_is_asked_about_without_a_token,
+    identity::a_token_as_a_password_is_not_for_other_pods_of_its_account,
+    identity::pods_of_an_account_share_a_login_and_accounts_share_none,
+    identity::each_pod_has_a_login_of_its_own_if_logins_are_kept_by_token,
+    audience::the_webhook_works_beside_the_restriction_of_audiences,
+    audience::the_webhook_replaces_the_restriction_of_audiences,
+    audience::a_certificate_is_renewed_without_a_failed_token_request,
 };
 
 fn main() -> ExitCode {

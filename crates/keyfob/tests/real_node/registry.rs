@@ -15,7 +15,7 @@ use keyfob_testkit::{Request, Response};
 use serde_json::{Value, json};
 
 use crate::{
-    image::{Base, Blob},
+    image::{Base, Blob, Image},
     process::{Process, free_port},
     shell::run,
     token_issuer::{TokenIssuer, scope},
@@ -139,9 +139,13 @@ impl Registry {
 
     /// Adds an image with a second layer of so many random bytes.
     pub(crate) fn push_sized(&self, name: &str, random_bytes: usize) -> Pushed {
+        let image = self.base.image(&format!("{}/{name}", self.host), random_bytes, &self.files);
+        self.push_image(name, &image)
+    }
+
+    /// Adds an image that was made elsewhere.
+    pub(crate) fn push_image(&self, name: &str, image: &Image) -> Pushed {
         let (repository, tag) = name.split_once(':').unwrap();
-        let unique = format!("{}/{name}", self.host);
-        let image = self.base.image(&unique, random_bytes, &self.files);
         let storage = self.files.join("storage/docker/registry/v2");
         for blob in image.blobs.iter().chain([&image.manifest]) {
             let directory = storage.join("blobs/sha256").join(&blob.hex()[..2]).join(blob.hex());
@@ -156,7 +160,11 @@ impl Registry {
         link(&manifests.join("revisions/sha256").join(manifest.hex()), manifest);
         link(&tag.join("index/sha256").join(manifest.hex()), manifest);
         link(&tag.join("current"), manifest);
-        Pushed { reference: unique, digest: image.manifest.digest, id: image.id }
+        Pushed {
+            reference: format!("{}/{name}", self.host),
+            digest: image.manifest.digest.clone(),
+            id: image.id.clone(),
+        }
     }
 
     /// All requests since the start, in the order of their answers, to the token server too.

@@ -50,6 +50,7 @@ impl World {
         self.namespace = name.replace('_', "-");
         self.directory = logs.join(name);
         fs::create_dir_all(&self.directory).unwrap();
+        self.cluster.restore_flags();
         self.cluster.create_namespace(&self.namespace);
     }
 
