@@ -163,7 +163,8 @@ impl KubeletCommand {
         let config = format!("{KUBELET}/config.yaml");
         fs::write(&config, self.config(options).to_string()).unwrap();
         let mut kubelet = Command::new(&self.program);
-        kubelet.env_clear().env("PATH", &self.search_path).env("HOME", "/root");
+        // As systemd starts it: without a home, where it would look for docker's logins.
+        kubelet.env_clear().env("PATH", &self.search_path).current_dir("/");
         kubelet.envs(options.env.iter().map(|(name, value)| (name, value)));
         kubelet.arg(format!("--config={config}"));
         kubelet.arg(format!("--kubeconfig={}", self.kubeconfig.display()));
