@@ -1,6 +1,6 @@
 //! Requests to the API server as its administrator.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::Request;
 use kube::{
@@ -30,7 +30,10 @@ impl Api {
         let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
         let client = runtime.block_on(async {
             let options = KubeConfigOptions::default();
-            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+            let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+            // A server or node that was killed shall not hold a test up for minutes.
+            config.connect_timeout = Some(Duration::from_secs(5));
+            config.read_timeout = Some(Duration::from_secs(20));
             Client::try_from(config).unwrap()
         });
         Self { runtime: Arc::new(runtime), client }

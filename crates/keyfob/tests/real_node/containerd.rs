@@ -72,6 +72,8 @@ impl Containerd {
     /// Starts it with the image of the sandboxes and no other.
     pub(crate) fn start(runtime: Runtime, parts: &Parts, base: &Base, logs: &Path) -> Self {
         let programs = parts.program(runtime.directory());
+        // Podman installs a network, which pods shall not depend on.
+        fs::remove_dir_all("/etc/cni").unwrap_or_default();
         fs::create_dir_all("/etc/containerd/certs.d").unwrap();
         fs::write(CONFIG, runtime.config(&parts.program("runc"))).unwrap();
         let mut command = Command::new(programs.join("containerd"));

@@ -125,7 +125,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if thread::panicking() && self.kubelet.is_running() {
             let metrics = self.api.text(&format!("/api/v1/nodes/{NODE}/proxy/metrics"));
             let metrics = metrics.unwrap_or_else(|refusal| refusal.message);
             fs::write(self.logs.join("metrics.txt"), metrics).unwrap_or_default();
@@ -163,7 +163,8 @@ impl KubeletCommand {
         let config = format!("{KUBELET}/config.yaml");
         fs::write(&config, self.config(options).to_string()).unwrap();
         let mut kubelet = Command::new(&self.program);
-        kubelet.env_clear().env("PATH", &self.search_path).env("HOME", "/root");
+        // As systemd starts it: without a home, where it would look for docker's logins.
+        kubelet.env_clear().env("PATH", &self.search_path).current_dir("/");
         kubelet.envs(options.env.iter().map(|(name, value)| (name, value)));
         kubelet.arg(format!("--config={config}"));
         kubelet.arg(format!("--kubeconfig={}", self.kubeconfig.display()));

@@ -75,6 +75,7 @@ pub(crate) fn echo_gives_the_token_of_the_pod(world: &mut World) {
     let node = Node::start(world, &with_flags(&page, Runtime::Containerd21));
     let pod = world.pod("app", &image).create();
     assert_pulled(&node, &pod, &image, "echo-credential-provider");
+    assert_eq!(registry.logins(), [(None, 401), (Some("jwt".to_owned()), 200)]);
 }
 
 pub(crate) fn exchange_trades_the_token_of_the_pod(world: &mut World) {
@@ -149,7 +150,7 @@ pub(crate) fn all_plugins_share_one_configuration(world: &mut World) {
         allow_audience(world, &page, audience);
     }
     let options = with_credentials_of_node(with_flags(&page, Runtime::Containerd16));
-    let node = Node::start(world, &options);
+    let _node = Node::start(world, &options);
     let pulled = [
         ("docker-config", registry("docker-config"), Access::password("ada", PASSWORD)),
         ("exec", registry("exec"), Access::password("ada", PASSWORD)),
@@ -162,11 +163,12 @@ pub(crate) fn all_plugins_share_one_configuration(world: &mut World) {
         let image = registry.push("team/app:v1");
         (plugin, world.pod(plugin, &image).create(), image, registry)
     });
-    for (plugin, pod, image, _registry) in &pulled {
-        pod.wait_until_running();
-        assert_eq!(pod.event_lines()[..2], pulled_events(image)[..2], "{plugin}");
+    let users = ["ada", "ada", "jwt", "token", "AWS"];
+    for ((plugin, pod, image, registry), user) in pulled.iter().zip(users) {
+        pod.wait_for_event("Started", "");
+        assert_eq!(pod.event_lines(), pulled_events(image), "{plugin}");
+        assert_eq!(registry.logins(), [(None, 401), (Some(user.to_owned()), 200)], "{plugin}");
     }
-    drop(node);
 }
 
 /// A kubelet goes on without credentials when a plugin fails, and only its log says why; `explain` says it too.
