@@ -37,7 +37,8 @@ pub use read_error::{ReadError, ReadProblem};
 /// A configuration, whatever files and versions it came from.
 ///
 /// ```
-/// use keyfob_host::{Config, FeatureGates};
+/// use keyfob_api::FeatureGates;
+/// use keyfob_host::Config;
 ///
 /// let config = Config::from_files([("config.yaml", "
 /// apiVersion: kubelet.config.k8s.io/v1

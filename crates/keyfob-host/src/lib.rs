@@ -37,7 +37,6 @@ mod config;
 mod docker_config;
 mod failures;
 mod flight;
-mod gates;
 mod hexadecimal;
 mod host;
 mod identity;
@@ -62,7 +61,6 @@ pub use config::{
     ReadProblem, TokenAttributes, Warning,
 };
 pub use docker_config::{DockerConfig, DockerConfigError, DockerConfigProblem};
-pub use gates::{FeatureGates, GatesError, ParsedGates};
 pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloaded};
 #[cfg(feature = "kube")]
 pub use identity::kubernetes::{KubernetesApi, PodRecord};

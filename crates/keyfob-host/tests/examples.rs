@@ -3,9 +3,8 @@
 
 use std::path::PathBuf;
 
-use keyfob_host::{
-    Config, EnvVar, FeatureGates, Protocol, ProviderConfig, ReadProblem, TokenAttributes,
-};
+use keyfob_api::FeatureGates;
+use keyfob_host::{Config, EnvVar, Protocol, ProviderConfig, ReadProblem, TokenAttributes};
 
 fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", name].iter().collect()

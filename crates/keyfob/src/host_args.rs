@@ -9,18 +9,18 @@ use std::{
 };
 
 use clap::Args;
-use keyfob_api::{GoDuration, Secret};
+use keyfob_api::{FeatureGates, GoDuration, KubernetesComponent, Secret};
 use keyfob_exec::SystemClock;
 use keyfob_host::{
-    BuildError, Chain, Config, ConfigError, DockerConfigFileError, FeatureGates, Host, HostOptions,
-    Logins, MissingPlugins, NodeDockerConfig, PullSecret, PullSecretError, PullSecretFileError,
-    ReadError,
+    BuildError, Chain, Config, ConfigError, DockerConfigFileError, Host, HostOptions, Logins,
+    MissingPlugins, NodeDockerConfig, PullSecret, PullSecretError, PullSecretFileError, ReadError,
 };
 use thiserror::Error;
 
 use crate::{
     Outcome, Verdict,
     cli::HostArgs,
+    gates_args::RemovedGates,
     identity_args::{IdentityArgs, IdentityArgsError},
     logging::LogArgs,
     lookup::{Providers, Sources},
@@ -58,6 +58,7 @@ impl SourceArgs {
     /// The same, if it may be nothing; for a host with these options.
     pub(crate) fn open_any(&self, options: HostOptions) -> Result<Sources, SetupError> {
         self.logs.start();
+        let gates = self.gates()?;
         self.identity.check()?;
         let secrets = self.secrets()?;
         let runtime = Workers::new()?;
@@ -67,14 +68,14 @@ impl SourceArgs {
             None => Host::without_providers(),
         };
         let mut puller = None;
-        if let Some(opened) = runtime.block_on(self.identity.open(self.timeout))?? {
+        if let Some(opened) = runtime.block_on(self.identity.open(self.timeout, gates))?? {
             (builder, puller) = opened.hand_to(builder);
         }
         if let Some(docker_config) = self.docker_config()? {
             builder = builder.docker_config(docker_config);
         }
-        let host = builder.gates(self.gates()).options(self.options(options)).build()?;
-        Ok(Sources { secrets, host, providers, puller, runtime })
+        let host = builder.gates(gates).options(self.options(options)).build()?;
+        Ok(Sources { secrets, host, providers, puller, runtime, gates })
     }
 
     /// Whether more is to be told than what concerns everybody.
@@ -130,13 +131,12 @@ impl SourceArgs {
         options
     }
 
-    /// A kubelet's whole list may be given; most of it decides nothing here.
-    pub(crate) fn gates(&self) -> FeatureGates {
-        let parsed = self.host.feature_gates();
-        for gate in &parsed.unknown {
-            tracing::info!(gate, "a feature gate that decides nothing here");
-        }
-        parsed.gates
+    /// The gates of a kubelet, and of the API server too if that is in this process.
+    fn gates(&self) -> Result<FeatureGates, RemovedGates> {
+        const BOTH: [KubernetesComponent; 2] =
+            [KubernetesComponent::Kubelet, KubernetesComponent::ApiServer];
+        let components = if self.identity.is_embedded() { &BOTH[..] } else { &BOTH[..1] };
+        self.host.gates.open(components)
     }
 }
 
@@ -178,6 +178,8 @@ pub(crate) enum SetupError {
     PullSecretContents(#[from] PullSecretFileError),
     #[error("the pull secret cannot be used, and a kubelet would fail the pull")]
     PullSecret(#[from] PullSecretError),
+    #[error(transparent)]
+    Gates(#[from] RemovedGates),
     #[error(transparent)]
     Identity(#[from] IdentityArgsError),
     #[error("cannot wait for plugins")]

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use keyfob_api::ImageRef;
+use keyfob_api::{FeatureGates, ImageRef};
 use keyfob_exec::{LookupError, Program, on_one_line};
 use keyfob_host::{Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull};
 use thiserror::Error;
@@ -26,6 +26,8 @@ pub(crate) struct Sources {
     pub(crate) puller: Option<Puller>,
     /// Where the plugins run, and clients and servers live.
     pub(crate) runtime: Workers,
+    /// Which of Kubernetes' features are on.
+    pub(crate) gates: FeatureGates,
 }
 
 /// The providers of a host.

@@ -173,6 +173,45 @@ fn gates_decide_and_unknown_ones_are_told() {
         "{stdout}"
     );
     assert_eq!(gates("NodeSwap").0, 2);
+    let (code, stdout, _) = gates("ServiceAccountNodeAudienceRestriction=false");
+    assert_eq!(code, 0);
+    let warning = "\
+warning: the feature gate ServiceAccountNodeAudienceRestriction decides nothing in a kubelet
+    help: set it on the kube-apiserver, which reads it
+";
+    assert!(stdout.starts_with(warning), "{stdout}");
+}
+
+#[test]
+fn a_gate_that_kubernetes_has_removed_is_an_error_for_kubelets_and_keyfob() {
+    let folder = with(GOOD);
+    for (gate, version, help) in [
+        (
+            "KubeletCredentialProviders=true",
+            "1.28",
+            "credential providers are always on since 1.26",
+        ),
+        ("KubeletCredentialProvider=false", "1.28", "to turn credential providers off, remove "),
+        ("DisableKubeletCloudCredentialProviders=true", "1.33", "kubelets no longer contain "),
+    ] {
+        for reader in ["kubelet", "keyfob"] {
+            let flags = ["c.yaml", "--feature-gates", gate, "--for", reader];
+            let (code, stdout, _) = validate(&flags, folder.path());
+
+            assert_eq!(code, 1, "{gate}: {stdout}");
+            let name = gate.split('=').next().unwrap();
+            let lines: Vec<_> = stdout.lines().collect();
+            assert!(lines[0].starts_with(&format!("error: the feature gate {name} ")), "{stdout}");
+            let removed = format!(" was removed in Kubernetes {version}");
+            assert!(lines[0].ends_with(&removed), "{stdout}");
+            let fix = format!("    help: remove {name} from the feature gates; {help}");
+            assert!(lines[1].starts_with(&fix), "{stdout}");
+        }
+        let (_, json, _) =
+            validate(&["c.yaml", "--feature-gates", gate, "-o", "json"], folder.path());
+        let report: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(report["errors"][0]["kubeletRefuses"], true, "{json}");
+    }
 }
 
 #[test]
@@ -230,10 +269,6 @@ fn whatever_keeps_a_kubelet_from_starting_exits_with_1() {
         (
             "c.yaml --feature-gates ServiceAccountTokenForKubeletCredentialProviders=true",
             "error: ServiceAccountTokenForKubeletCredentialProviders is KEP-4412's name",
-        ),
-        (
-            "c.yaml --feature-gates KubeletCredentialProviders=true",
-            "error: kubelets since 1.28 have no feature gate KubeletCredentialProviders",
         ),
     ] {
         let flags: Vec<_> = flags.split(' ').collect();

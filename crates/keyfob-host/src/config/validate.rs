@@ -8,13 +8,12 @@ use std::{
     fmt::Write as _,
 };
 
-use keyfob_api::{MatchPattern, ProviderVersion, Quoted};
+use keyfob_api::{FeatureGates, MatchPattern, ProviderVersion, Quoted};
 
 use super::{
     Config, ConfigError, ErrorKind, Invalid, Protocol, ProviderConfig, TokenAttributes,
     annotation_key, help,
 };
-use crate::FeatureGates;
 
 impl Config {
     /// Judges everything and returns all that is wrong.

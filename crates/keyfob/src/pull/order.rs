@@ -68,7 +68,7 @@ pub(super) fn carry_out(
 impl Order {
     async fn open(args: &PullArgs, sources: &Sources, image: ImageRef) -> Result<Self, NoOrder> {
         let mirrors = args.registry.mirrors()?;
-        let records = args.records.plan(&args.dest, args.sources.gates())?;
+        let records = args.records.plan(&args.dest, sources.gates)?;
         // The layout first: a directory with records in it and nothing else is none.
         let dest = args.dest.clone();
         let layout = off_thread(move || Layout::create(dest)).await??;

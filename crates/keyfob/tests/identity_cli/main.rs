@@ -11,6 +11,7 @@ mod node;
 mod cluster;
 mod embedded;
 mod faults;
+mod feature_gates;
 mod node_check;
 mod refusals;
 mod token_directory;

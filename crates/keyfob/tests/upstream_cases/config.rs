@@ -6,8 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use keyfob_api::FeatureGates;
 use keyfob_exec::Program;
-use keyfob_host::{Config, EnvVar, FeatureGates, ProviderConfig, TokenAttributes};
+use keyfob_host::{Config, EnvVar, ProviderConfig, TokenAttributes};
 use serde_json::{Map, Value, json};
 
 use crate::{Check, fact, same, text};
