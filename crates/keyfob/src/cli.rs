@@ -120,11 +120,11 @@ pub(crate) enum Reader {
     Keyfob,
 }
 
-/// Where the configuration and the plugins are, under our names and the kubelet's.
+/// Where the configuration and the plugins are, under our names, the kubelet's and the first KEP's.
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
     /// The configuration: a file, or a directory of .json, .yaml and .yml files.
-    #[arg(long, visible_alias = "image-credential-provider-config", value_name = "PATH")]
+    #[arg(long, visible_aliases = ["image-credential-provider-config", "registry-credential-config-path"], value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
     /// The directory of the plugins.
     #[arg(long, visible_alias = "image-credential-provider-bin-dir", value_name = "DIR")]

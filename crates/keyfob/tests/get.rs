@@ -219,7 +219,8 @@ fn a_plugin_that_is_not_there_fails_alone_and_a_kubelets_view_is_told() {
 fn a_kubelets_flags_are_understood() {
     let node = node();
     let (config, plugins) = (node.config(), node.path("plugins"));
-    for config_flag in ["--image-credential-provider-config"] {
+    // The second is the first KEP's name.
+    for config_flag in ["--image-credential-provider-config", "--registry-credential-config-path"] {
         let flags = [
             config_flag,
             &config,
