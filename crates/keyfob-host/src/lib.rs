@@ -58,7 +58,7 @@ pub use call_error::CallError;
 pub use chain::Chain;
 pub use config::{
     Config, ConfigError, EnvVar, ErrorKind, Invalid, Place, Protocol, ProviderConfig, ReadError,
-    ReadProblem, TokenAttributes, Warning,
+    ReadProblem, TokenAttributes, TokenDialect, Warning,
 };
 pub use docker_config::{DockerConfig, DockerConfigError, DockerConfigProblem};
 pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloaded};
@@ -80,7 +80,7 @@ pub use logins::{
     Credential, Login, Logins, ProviderSource, SecretCoordinates, SkippedKey, Source, select,
 };
 pub use node_docker_config::{DockerConfigFileError, NodeDockerConfig};
-pub use options::{Backoff, HostOptions, MissingPlugins};
+pub use options::{Backoff, GlobalAnswers, HostOptions, MissingPlugins};
 pub use plugin::MOST_OUTPUT;
 pub use pull_secret::{PullSecret, PullSecretError, PullSecretFileError};
 pub use records::{

@@ -28,7 +28,8 @@ use crate::{Outcome, cli::Output, host_args::SourceArgs};
                   claims is told, unverified, and not the token.\n\n\
                   JSON: a provider that is asked as a service account has an \"identity\": \
                   {\"serviceAccount\",\"uid\",\"audience\",\"annotations\",\"claims\":{\"issuer\",\"subject\",\"audiences\",\"pod\",\"node\"},\
-                  \"expires\",\"for\",\"grant\":{\"clause\",\"verb\",\"yaml\"}}, where grant is the role that is missing. Beside the \
+                  \"expires\",\"for\",\"grant\":{\"clause\",\"verb\",\"yaml\"}}, where grant is the role that is missing, and one that has \
+                  tokenAttributes has \"globalAnswers\":{\"allowed\",\"reason\"}. Beside the \
                   providers stand \"tokenRequests\":[{\"audience\",\"user\",\"groups\",\"node\",\"nodeMay\",\"finding\"}]: as whom \
                   tokens are requested, and whether the pod's node may, which is null if that could not be checked.\n\n\
                   Exit codes: 0 there are credentials, 1 every provider that matches failed, 2 the image or the \

@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use keyfob_api::{FeatureGates, GoDuration, KubernetesComponent, Secret};
 use keyfob_exec::SystemClock;
 use keyfob_host::{
-    BuildError, Chain, Config, ConfigError, DockerConfigFileError, Host, HostOptions, Logins,
-    MissingPlugins, NodeDockerConfig, PullSecret, PullSecretError, PullSecretFileError, ReadError,
+    BuildError, Chain, Config, ConfigError, DockerConfigFileError, GlobalAnswers, Host,
+    HostOptions, Logins, MissingPlugins, NodeDockerConfig, PullSecret, PullSecretError,
+    PullSecretFileError, ReadError,
 };
 use thiserror::Error;
 
@@ -42,10 +43,39 @@ pub(crate) struct SourceArgs {
     /// plugin; an API server has ten seconds if this is not given.
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     timeout: Option<Duration>,
+    /// Whether a provider with tokenAttributes may answer for every image, with `cacheKeyType: Global`.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    global_answers: GlobalAnswersArg,
     #[command(flatten)]
     identity: IdentityArgs,
     #[command(flatten)]
     logs: LogArgs,
+}
+
+/// Whether answers with `cacheKeyType: Global` are used of providers that use service accounts.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum GlobalAnswersArg {
+    /// Not if the provider is written as in KEP-4412, with serviceAccountAnnotationKeys; else as by a kubelet.
+    #[default]
+    Auto,
+    /// Always, as by a kubelet.
+    Allow,
+    /// Never, as KEP-4412 has it.
+    Refuse,
+}
+
+/// What to do about an answer for every image that is refused.
+pub(crate) const ALLOW_GLOBAL_ANSWERS: &str = "add --global-answers allow to use it, as a kubelet does, or let the plugin answer \
+                                               with cacheKeyType Registry or Image";
+
+impl From<GlobalAnswersArg> for GlobalAnswers {
+    fn from(typed: GlobalAnswersArg) -> Self {
+        match typed {
+            GlobalAnswersArg::Auto => Self::ByDialect,
+            GlobalAnswersArg::Allow => Self::Allow,
+            GlobalAnswersArg::Refuse => Self::Refuse,
+        }
+    }
 }
 
 impl SourceArgs {
@@ -75,7 +105,8 @@ impl SourceArgs {
             builder = builder.docker_config(docker_config);
         }
         let host = builder.gates(gates).options(self.options(options)).build()?;
-        Ok(Sources { secrets, host, providers, puller, runtime, gates })
+        let global_answers = self.global_answers.into();
+        Ok(Sources { secrets, host, providers, puller, runtime, gates, global_answers })
     }
 
     /// Whether more is to be told than what concerns everybody.
@@ -123,6 +154,7 @@ impl SourceArgs {
     /// A plugin that is not there fails when it is asked, so that the others can be seen to work.
     fn options(&self, mut options: HostOptions) -> HostOptions {
         options.missing_plugins = MissingPlugins::FailWhenAsked;
+        options.global_answers = self.global_answers.into();
         if let Some(timeout) = self.timeout {
             options.timeout = timeout;
             // Each answer of an API server has that long, and a token may need two.

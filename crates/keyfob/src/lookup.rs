@@ -4,7 +4,9 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use keyfob_api::{FeatureGates, ImageRef};
 use keyfob_exec::{LookupError, Program, on_one_line};
-use keyfob_host::{Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull};
+use keyfob_host::{
+    Chain, Config, Credential, GlobalAnswers, Host, Logins, ProviderOutcome, ProviderReport, Pull,
+};
 use thiserror::Error;
 
 use crate::{
@@ -28,6 +30,8 @@ pub(crate) struct Sources {
     pub(crate) runtime: Workers,
     /// Which of Kubernetes' features are on.
     pub(crate) gates: FeatureGates,
+    /// Whether providers that use service accounts may answer for every image.
+    pub(crate) global_answers: GlobalAnswers,
 }
 
 /// The providers of a host.

@@ -103,8 +103,8 @@ impl Provider {
             return Err(CallError::EchoedToken);
         }
         let scope = answer.scope.map_err(ResponseError::CacheKeyType)?;
-        let refuses_global = self.around.options.refuse_global_with_service_accounts;
-        if refuses_global && attributes.is_some() && scope == CacheKeyType::Global {
+        let is_global = scope == CacheKeyType::Global;
+        if is_global && self.around.options.global_answers.refused_from(&self.config) {
             return Err(CallError::GlobalAnswer);
         }
         Ok(scope)

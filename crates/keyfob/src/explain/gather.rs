@@ -10,8 +10,8 @@ use keyfob_api::{
 };
 use keyfob_exec::{SystemEnvironment, TrustPolicy, check_trust};
 use keyfob_host::{
-    CachedAnswer, Chain, Credential, Host, Logins, ProviderConfig, ProviderOutcome, ProviderReport,
-    Pull,
+    CachedAnswer, Chain, Credential, GlobalAnswers, Host, Logins, ProviderConfig, ProviderOutcome,
+    ProviderReport, Pull,
 };
 
 use super::{
@@ -41,6 +41,7 @@ pub(super) fn report(
         pull: sources.pull(image),
         host: &sources.host,
         puller: sources.puller.as_ref(),
+        global_answers: sources.global_answers,
         found,
         now,
         cached: sources.host.cached(),
@@ -86,6 +87,7 @@ struct Gatherer<'a> {
     pull: Pull,
     host: &'a Host,
     puller: Option<&'a Puller>,
+    global_answers: GlobalAnswers,
     found: &'a Found,
     now: SystemTime,
     /// What the providers now keep.
@@ -150,6 +152,7 @@ impl Gatherer<'_> {
             matches: patterns.iter().any(|pattern| pattern.matches),
             patterns,
             identity: None,
+            global_answers: None,
             command: None,
             result: ProviderResult::NotAsked,
             took_ms: None,
@@ -162,6 +165,7 @@ impl Gatherer<'_> {
         let report = self.found.reports.iter().find(|report| *report.provider == *config.name);
         if let Some(report) = report {
             provider.command = self.command(config);
+            provider.global_answers = identity::global_answers(config, self.global_answers);
             provider.identity =
                 report.identity.as_deref().map(|identity| identity::told(identity, self.now));
             self.tell(&mut provider, report, config);

@@ -106,6 +106,9 @@ pub(super) struct Provider {
     /// As whom it is asked; absent if without a service account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<Identity>,
+    /// Whether it may answer for every image; absent if it does not match, or uses no service accounts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) global_answers: Option<GlobalAnswers>,
     /// What is run to ask it; `null` if it does not match or there is nothing to run.
     pub(super) command: Option<Command>,
     pub(super) result: ProviderResult,
@@ -120,6 +123,14 @@ pub(super) struct Provider {
     /// What would be different in a kubelet, though nothing is wrong.
     pub(super) notes: Vec<String>,
     pub(super) problems: Vec<Problem>,
+}
+
+/// Whether answers with `cacheKeyType: Global` are used.
+#[derive(Debug, Serialize)]
+pub(super) struct GlobalAnswers {
+    pub(super) allowed: bool,
+    /// Why, in a few words.
+    pub(super) reason: &'static str,
 }
 
 /// A service account and its token, without the token.

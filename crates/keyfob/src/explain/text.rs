@@ -3,8 +3,8 @@
 use super::{
     command,
     report::{
-        Cache, CacheState, Claims, Command, Compared, Credential, File, Identity, Object, Provider,
-        ProviderResult, Puller, Report, TokenRequest,
+        Cache, CacheState, Claims, Command, Compared, Credential, File, GlobalAnswers, Identity,
+        Object, Provider, ProviderResult, Puller, Report, TokenRequest,
     },
 };
 use crate::{match_images::shown, page::Page};
@@ -58,6 +58,10 @@ impl Page {
         self.comparisons("pattern", &provider.patterns);
         if let Some(identity) = &provider.identity {
             self.identity(identity);
+        }
+        if let Some(GlobalAnswers { allowed, reason }) = &provider.global_answers {
+            let whether = if *allowed { "allowed" } else { "refused" };
+            self.fact("global", &format!("answers for every image are {whether}, {reason}"));
         }
         if let Some(command) = &provider.command {
             self.command(command);

@@ -198,6 +198,7 @@ fn token_attributes(
         require_service_account: Some(provider.needs_token),
         required_service_account_annotation_keys: Vec::new(),
         optional_service_account_annotation_keys: annotations,
+        ..TokenAttributes::default()
     }
 }
 

@@ -12,6 +12,7 @@ mod cluster;
 mod embedded;
 mod faults;
 mod feature_gates;
+mod global_answers;
 mod node_check;
 mod refusals;
 mod token_directory;

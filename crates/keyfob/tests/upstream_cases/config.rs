@@ -132,6 +132,7 @@ fn from_go(go: &Value) -> ProviderConfig {
         require_service_account: go["RequireServiceAccount"].as_bool(),
         required_service_account_annotation_keys: strings(&go[REQUIRED]),
         optional_service_account_annotation_keys: strings(&go[OPTIONAL]),
+        ..TokenAttributes::default()
     };
     ProviderConfig {
         name: string(&go["Name"]),
