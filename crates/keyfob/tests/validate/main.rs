@@ -149,6 +149,39 @@ fn a_text_of_the_file_cannot_steer_the_terminal() {
     assert!(stdout.contains("a/b/\\u{1b}[2J") && !stdout.contains('\u{1b}'), "{stdout:?}");
 }
 
+/// KEP-4412 has the audience, and annotations that are optional.
+#[test]
+fn what_the_kep_calls_complete_is_told_which_two_fields_a_kubelet_requires() {
+    let folder = with(&format!("{GOOD}  tokenAttributes: {{serviceAccountTokenAudience: a}}\n"));
+
+    let (code, stdout, _) = validate(&["c.yaml"], folder.path());
+
+    assert_eq!(code, 1);
+    let told = "\
+c.yaml:8:20: error: providers.tokenAttributes.requireServiceAccount: Required value
+    help: add `requireServiceAccount: true` and `cacheType: ServiceAccount` to tokenAttributes: a kubelet requires both fields, \
+which KEP-4412 does not have
+c.yaml:8:20: error: providers.tokenAttributes.cacheType: Required value: cacheType is required to be set when tokenAttributes is \
+specified. Supported values are: ServiceAccount, Token
+    help: write ServiceAccount if answers depend on the service account alone, Token if they depend on the pod's token
+not valid, a kubelet would not start with it: 2 errors
+";
+    assert_eq!(stdout, told);
+
+    let fields =
+        "serviceAccountTokenAudience: a, requireServiceAccount: true, cacheType: ServiceAccount";
+    let folder = with(&format!("{GOOD}  tokenAttributes: {{{fields}}}\n"));
+    assert_eq!(validate(&["c.yaml"], folder.path()).0, 0, "the help is followed");
+
+    let one = "serviceAccountTokenAudience: a, cacheType: ServiceAccount";
+    let folder = with(&format!("{GOOD}  tokenAttributes: {{{one}}}\n"));
+    let (_, stdout, _) = validate(&["c.yaml"], folder.path());
+    assert!(
+        !stdout.contains("KEP-4412") && stdout.contains("    help: write true to "),
+        "{stdout}"
+    );
+}
+
 #[test]
 fn programs_are_not_shown_secrets_either() {
     let text = GOOD.replace("kind: ", "#") + "  env: [{name: TOKEN, value: hunter2}]\n";
