@@ -82,6 +82,7 @@ pub use logins::{
 pub use node_docker_config::{DockerConfigFileError, NodeDockerConfig};
 pub use options::{Backoff, GlobalAnswers, HostOptions, MissingPlugins};
 pub use plugin::MOST_OUTPUT;
+pub use provider::FAILURES_LOG_TARGET;
 pub use pull_secret::{PullSecret, PullSecretError, PullSecretFileError};
 pub use records::{
     Abandoned, Allowlist, AllowlistError, DecodeError, ImageNameError, InvalidVerificationSetting,

@@ -358,8 +358,12 @@ fn logs_are_lines_of_json_on_stderr_when_asked_for() {
         said.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let message = "the plugin gave no credentials; other providers may";
     let is_failure = |line: &&serde_json::Value| line["fields"]["message"] == message;
-    let warning = lines.iter().find(is_failure).unwrap();
-    assert_eq!(warning["fields"]["provider"], "bad");
+    let failure = lines.iter().find(is_failure).unwrap();
+    assert_eq!(failure["fields"]["provider"], "bad");
+    assert_eq!(failure["level"], "ERROR", "as a kubelet logs it");
+
+    let quiet = get(&node(), &[IMAGE, "-o", "json", "--log-format", "json"]);
+    assert_eq!(quiet.stderr, "", "the answer says it already");
 }
 
 #[test]
