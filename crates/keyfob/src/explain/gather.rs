@@ -8,7 +8,7 @@ use std::{
 use keyfob_api::{
     CacheKeyType, GoDuration, ImageRef, MatchPattern, MatchTarget, RegistryKey, Secret, Timestamp,
 };
-use keyfob_exec::{SystemEnvironment, TrustPolicy, check_trust};
+use keyfob_exec::{Clock as _, SystemClock, SystemEnvironment, TrustPolicy, check_trust};
 use keyfob_host::{
     CachedAnswer, Chain, Credential, GlobalAnswers, Host, Logins, ProviderConfig, ProviderOutcome,
     ProviderReport, Pull,
@@ -18,6 +18,7 @@ use super::{
     advice::{self, Useless},
     command, identity,
     nearest::nearest,
+    records::Recorded,
     report::{self, Cache, CacheState, Compared, File, Problem, ProviderResult, Report},
     verdict,
 };
@@ -26,14 +27,15 @@ use crate::{
     lookup::{Found, Providers, Sources},
 };
 
-/// Everything there is to say about an image. `now` is when it was found out.
+/// Everything there is to say about an image that was just asked about.
 pub(super) fn report(
     typed: &str,
     image: &ImageRef,
     sources: &Sources,
     found: &Found,
-    now: SystemTime,
+    recorded: Option<&Recorded<'_>>,
 ) -> Report {
+    let now = SystemClock.now();
     let providers = sources.providers.as_ref();
     let gatherer = Gatherer {
         image,
@@ -47,6 +49,9 @@ pub(super) fn report(
         cached: sources.host.cached(),
         known: secrets(found),
     };
+    let (records, recorded_problems) = recorded.map(|each| each.about(typed, found)).unzip();
+    let mut problems = providers.map(|all| gatherer.problems(all)).unwrap_or_default();
+    problems.extend(recorded_problems.unwrap_or_default());
     Report {
         image: typed.to_owned(),
         repository: image.repository().to_owned(),
@@ -55,6 +60,7 @@ pub(super) fn report(
         identity: sources.puller.as_ref().map(identity::puller),
         token_requests: sources.puller.as_ref().map(identity::requests).unwrap_or_default(),
         credentials: found.credentials.iter().map(credential).collect(),
+        records,
         files: sources
             .secrets
             .iter()
@@ -62,7 +68,7 @@ pub(super) fn report(
             .map(|logins| gatherer.file(logins))
             .collect(),
         providers: providers.map(|all| gatherer.providers(all)).unwrap_or_default(),
-        problems: providers.map(|all| gatherer.problems(all)).unwrap_or_default(),
+        problems,
     }
 }
 

@@ -28,6 +28,9 @@ pub(super) struct Report {
     pub(super) token_requests: Vec<TokenRequest>,
     /// The credentials, in the order in which they are tried.
     pub(super) credentials: Vec<Credential>,
+    /// Who has proved access to the image; absent if no directory of records was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) records: Option<Vec<Record>>,
     /// Pull secrets and the docker configuration, in order.
     pub(super) files: Vec<File>,
     /// The providers, in the order of the configuration.
@@ -75,6 +78,17 @@ pub(super) struct Credential {
     pub(super) source: String,
     pub(super) key: String,
     pub(super) username: String,
+}
+
+/// A record of pulls of the image.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    /// The id of the image that was pulled by this name.
+    pub(super) image_id: String,
+    /// Whose pods may use it, in words, with the uids of service accounts.
+    #[serde(rename = "for")]
+    pub(super) who: String,
 }
 
 /// A source that is not asked but read.
