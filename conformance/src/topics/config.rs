@@ -12,9 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyfob_host::{
-    Config as Read, EnvVar, FeatureGates, Protocol, ProviderConfig, TokenAttributes,
-};
+use keyfob_api::FeatureGates;
+use keyfob_host::{Config as Read, EnvVar, Protocol, ProviderConfig, TokenAttributes};
 use proptest::{prelude::Strategy as _, strategy::BoxedStrategy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -7,6 +7,7 @@
 //! - The kubelet and its plugins: [`CredentialProviderRequest`], [`CredentialProviderResponse`].
 //! - A kubeconfig's plugins: [`ExecCredentialSpec`], [`ExecCredentialStatus`].
 //! - The first KEP's dialect: [`RegistryCredentialPluginRequest`], [`RegistryCredentialPluginResponse`].
+//! - What Kubernetes has switched on: [`FeatureGates`].
 //! - What a token says of itself: [`Claims`]; what a certificate does: [`Certificate`], on [`der`].
 //! - What must not be seen: [`Secret`], and [`Redactor`], which finds secrets in text from outside.
 //! - What they all stand on: [`document`], one tree for JSON and YAML.
@@ -20,6 +21,7 @@ pub mod document;
 mod duration;
 mod encode;
 mod exec;
+mod feature_gates;
 mod first_kep;
 mod glob;
 mod go_quote;
@@ -42,6 +44,7 @@ pub use exec::{
     ExecDecodingError, ExecInfoError, ExecResponse, ExecVersion, NoClusterInformation,
     UnknownExecVersion,
 };
+pub use feature_gates::{FeatureGates, GatesError, KubernetesComponent, ParsedGates, RemovedGate};
 pub use first_kep::{
     FirstKepError, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
 };

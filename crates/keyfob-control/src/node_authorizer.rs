@@ -5,7 +5,7 @@
 //!
 //! Upstream: `plugin/pkg/auth/authorizer/node`, as far as it is about service accounts.
 
-use keyfob_api::Quoted;
+use keyfob_api::{FeatureGates, Quoted};
 use serde_json::Value;
 
 use crate::{
@@ -14,23 +14,8 @@ use crate::{
     rule::{Opinion, node_of},
 };
 
-/// Feature gates of the API server. By default as in Kubernetes 1.37.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gates {
-    /// `KubeletServiceAccountTokenForCredentialProviders`.
-    pub credential_provider_tokens: bool,
-    /// `PodCertificateRequest`.
-    pub pod_certificate_request: bool,
-}
-
-impl Default for Gates {
-    fn default() -> Self {
-        Self { credential_provider_tokens: true, pod_certificate_request: true }
-    }
-}
-
 /// Whether a node may do this. Without an opinion, the reason may be empty; others may still allow it.
-pub fn authorize(objects: &Objects, gates: Gates, asked: &Attributes) -> Opinion {
+pub fn authorize(objects: &Objects, gates: FeatureGates, asked: &Attributes) -> Opinion {
     let node = match node_of(&asked.user, &asked.groups) {
         None => return Opinion::default(),
         Some("") => return Opinion::deny(format!("unknown node for user {}", Quoted(&asked.user))),
@@ -54,8 +39,8 @@ pub fn authorize(objects: &Objects, gates: Gates, asked: &Attributes) -> Opinion
     }
 }
 
-fn may_get(gates: Gates, asked: &Attributes) -> Option<&'static str> {
-    if !gates.credential_provider_tokens && !gates.pod_certificate_request {
+fn may_get(gates: FeatureGates, asked: &Attributes) -> Option<&'static str> {
+    if !gates.service_account_token && !gates.pod_certificate_request {
         return Some("not allowed to get service accounts");
     }
     if asked.namespace.is_empty() {
@@ -124,7 +109,7 @@ mod tests {
     }
 
     fn reason(asked: &Attributes) -> String {
-        let opinion = authorize(&cluster(), Gates::default(), asked);
+        let opinion = authorize(&cluster(), FeatureGates::default(), asked);
         assert!(!opinion.allowed);
         opinion.reason
     }
@@ -134,7 +119,7 @@ mod tests {
         let none = "no relationship found between node 'n0' and this object";
         for (verb, subresource) in [("get", ""), ("create", "token")] {
             let used = asked(verb, subresource, "used");
-            assert!(authorize(&cluster(), Gates::default(), &used).allowed);
+            assert!(authorize(&cluster(), FeatureGates::default(), &used).allowed);
             for account in ["others", "mirrored", "nobody"] {
                 assert_eq!(reason(&asked(verb, subresource, account)), none);
             }
@@ -162,8 +147,10 @@ mod tests {
     #[test]
     fn getting_accounts_takes_one_of_the_gates() {
         let get = asked("get", "", "used");
-        let with = |credential_provider_tokens, pod_certificate_request| {
-            let gates = Gates { credential_provider_tokens, pod_certificate_request };
+        let with = |service_account_token, pod_certificate_request| {
+            let mut gates = FeatureGates::default();
+            gates.service_account_token = service_account_token;
+            gates.pod_certificate_request = pod_certificate_request;
             authorize(&cluster(), gates, &get)
         };
         assert!(with(true, false).allowed && with(false, true).allowed);

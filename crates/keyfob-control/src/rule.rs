@@ -19,6 +19,7 @@ mod in_tree;
 mod volumes;
 
 use k8s_openapi::api::core::v1::Pod;
+use keyfob_api::FeatureGates;
 
 pub(crate) use self::clause::aggregate;
 use self::volumes::Volumes;
@@ -103,24 +104,14 @@ impl BoundObject {
 }
 
 /// How the rule is applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// `ServiceAccountNodeAudienceRestriction`: whether audiences are looked at.
-    pub restrict_audiences: bool,
+    /// The API server's feature gates: audiences are looked at if `ServiceAccountNodeAudienceRestriction` is on.
+    pub gates: FeatureGates,
     /// KEP-4412's `--allowed-kubelet-audiences`: these are allowed to every node.
     pub allowed_kubelet_audiences: Vec<String>,
     /// What the API server has put in the place of no audience (its `--api-audiences`), if requests are seen after that.
     pub api_audiences: Vec<String>,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            restrict_audiences: true,
-            allowed_kubelet_audiences: Vec::new(),
-            api_audiences: Vec::new(),
-        }
-    }
 }
 
 impl Policy {
@@ -204,7 +195,7 @@ fn clause(
     if let Some(clause) = another(pod, bound, node) {
         return Ok(clause);
     }
-    if !policy.restrict_audiences {
+    if !policy.gates.node_audience_restriction {
         return Ok(Clause::AudiencesNotRestricted);
     }
     Audiences { asked, policy, facts, pod }.clause(seen)

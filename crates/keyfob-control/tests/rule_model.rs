@@ -5,6 +5,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "a test")]
 
+use keyfob_api::FeatureGates;
 use keyfob_control::{
     facts::judge_objects,
     objects::{Kind, Objects},
@@ -207,8 +208,10 @@ impl World {
 
     fn policy(&self) -> Policy {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        let mut gates = FeatureGates::default();
+        gates.node_audience_restriction = self.restrict;
         Policy {
-            restrict_audiences: self.restrict,
+            gates,
             allowed_kubelet_audiences: texts(&self.listed),
             api_audiences: texts(&self.own),
         }

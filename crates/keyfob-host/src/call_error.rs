@@ -51,11 +51,10 @@ pub enum CallError {
          service account cache type is not set to 'Token'"
     )]
     EchoedToken,
-    /// The answer is for every image, which
-    /// [`refuse_global_with_service_accounts`](crate::HostOptions::refuse_global_with_service_accounts) forbids here.
+    /// The answer is for every image, which [`GlobalAnswers`](crate::GlobalAnswers) forbids here.
     #[error(
-        "the plugin's answer is for every image (cacheKeyType Global), which this host refuses from a provider that uses \
-         service accounts: let it answer with Registry or Image"
+        "the plugin's answer is for every image (cacheKeyType Global), which KEP-4412 forbids to a provider with \
+         tokenAttributes"
     )]
     GlobalAnswer,
     /// It failed a moment ago and is left alone for a while.

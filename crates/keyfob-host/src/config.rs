@@ -37,7 +37,8 @@ pub use read_error::{ReadError, ReadProblem};
 /// A configuration, whatever files and versions it came from.
 ///
 /// ```
-/// use keyfob_host::{Config, FeatureGates};
+/// use keyfob_api::FeatureGates;
+/// use keyfob_host::Config;
 ///
 /// let config = Config::from_files([("config.yaml", "
 /// apiVersion: kubelet.config.k8s.io/v1
@@ -133,6 +134,21 @@ pub struct TokenAttributes {
     pub required_service_account_annotation_keys: Vec<String>,
     /// Annotations that are handed over if they are there.
     pub optional_service_account_annotation_keys: Vec<String>,
+    /// Whose words it is written in.
+    pub dialect: TokenDialect,
+}
+
+/// Whose words `tokenAttributes` are written in. What they mean is the same, but for what [`GlobalAnswers`] says.
+///
+/// [`GlobalAnswers`]: crate::GlobalAnswers
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenDialect {
+    /// The kubelet's.
+    #[default]
+    Kubelet,
+    /// KEP-4412's: one list of annotations, `serviceAccountAnnotationKeys`.
+    Kep4412,
 }
 
 impl TokenAttributes {

@@ -14,13 +14,14 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use keyfob_api::FeatureGates;
 use keyfob_exec::{Invocation, LookupError};
 
 pub use build::{BuildError, HostBuilder, PluginProblem};
 
 use crate::{
-    Answer, CacheKey, Chain, Config, Credential, DockerConfigFileError, FeatureGates, Logins,
-    NodeDockerConfig, ProviderReport, Pull, Source,
+    Answer, CacheKey, Chain, Config, Credential, DockerConfigFileError, Logins, NodeDockerConfig,
+    ProviderReport, Pull, Source,
     cache::CacheKeys,
     index::PatternIndex,
     provider::{Pending, Provider, Step, Surroundings},

@@ -37,7 +37,6 @@ mod config;
 mod docker_config;
 mod failures;
 mod flight;
-mod gates;
 mod hexadecimal;
 mod host;
 mod identity;
@@ -59,10 +58,9 @@ pub use call_error::CallError;
 pub use chain::Chain;
 pub use config::{
     Config, ConfigError, EnvVar, ErrorKind, Invalid, Place, Protocol, ProviderConfig, ReadError,
-    ReadProblem, TokenAttributes, Warning,
+    ReadProblem, TokenAttributes, TokenDialect, Warning,
 };
 pub use docker_config::{DockerConfig, DockerConfigError, DockerConfigProblem};
-pub use gates::{FeatureGates, GatesError, ParsedGates};
 pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloaded};
 #[cfg(feature = "kube")]
 pub use identity::kubernetes::{KubernetesApi, PodRecord};
@@ -82,8 +80,9 @@ pub use logins::{
     Credential, Login, Logins, ProviderSource, SecretCoordinates, SkippedKey, Source, select,
 };
 pub use node_docker_config::{DockerConfigFileError, NodeDockerConfig};
-pub use options::{Backoff, HostOptions, MissingPlugins};
+pub use options::{Backoff, GlobalAnswers, HostOptions, MissingPlugins};
 pub use plugin::MOST_OUTPUT;
+pub use provider::FAILURES_LOG_TARGET;
 pub use pull_secret::{PullSecret, PullSecretError, PullSecretFileError};
 pub use records::{
     Abandoned, Allowlist, AllowlistError, DecodeError, ImageNameError, InvalidVerificationSetting,

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
 use keyfob_exec::TrustPolicy;
 
+use crate::{ProviderConfig, TokenDialect};
+
 /// How a host behaves where upstream leaves no choice. The default is what a kubelet does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -27,9 +29,8 @@ pub struct HostOptions {
     pub missing_plugins: MissingPlugins,
     /// How long each answer about a service account may take. A kubelet sets no limit.
     pub identity_timeout: Duration,
-    /// Whether providers that use service accounts may not answer for every image (`cacheKeyType: Global`). KEP-4412
-    /// wanted that; a kubelet allows it.
-    pub refuse_global_with_service_accounts: bool,
+    /// Whether providers that use service accounts may answer for every image.
+    pub global_answers: GlobalAnswers,
 }
 
 impl HostOptions {
@@ -50,7 +51,35 @@ impl Default for HostOptions {
             trust: TrustPolicy::Report,
             missing_plugins: MissingPlugins::Refuse,
             identity_timeout: Duration::from_secs(30),
-            refuse_global_with_service_accounts: false,
+            global_answers: GlobalAnswers::default(),
+        }
+    }
+}
+
+/// Whether a provider with `tokenAttributes` may answer for every image (`cacheKeyType: Global`).
+///
+/// KEP-4412 forbids it, kubelets allow it. What is kept for such an answer is kept for one service account in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GlobalAnswers {
+    /// As the dialect of the configuration has it: refused from providers that are written as in KEP-4412, which no kubelet
+    /// reads, and allowed from all others.
+    #[default]
+    ByDialect,
+    /// Allowed, as by a kubelet.
+    Allow,
+    /// Refused.
+    Refuse,
+}
+
+impl GlobalAnswers {
+    /// Whether such an answer of this provider is refused.
+    pub fn refused_from(self, provider: &ProviderConfig) -> bool {
+        let Some(attributes) = &provider.token_attributes else { return false };
+        match self {
+            Self::ByDialect => attributes.dialect == TokenDialect::Kep4412,
+            Self::Allow => false,
+            Self::Refuse => true,
         }
     }
 }

@@ -6,6 +6,8 @@
 mod answer;
 mod run;
 
+pub use run::FAILURES_LOG_TARGET;
+
 use std::{
     path::Path,
     sync::Arc,

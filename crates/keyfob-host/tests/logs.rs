@@ -62,6 +62,8 @@ async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
     let text = logs.text();
     let lines = |what: &str| text.lines().filter(|line| line.contains(what)).count();
     assert_eq!(lines("the plugin gave no credentials"), 2, "{text}");
+    // As a kubelet logs them.
+    assert_eq!(lines("ERROR keyfob_host::provider_failures"), 3, "{text}");
     assert_eq!(lines("exit code 1"), 1, "{text}");
     assert_eq!(lines("the run of the plugin was lost"), 1, "{text}");
     assert_eq!((lines("left out"), lines("more=999")), (1, 1), "{text}");
@@ -90,7 +92,7 @@ async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
     let of = |level| text.lines().filter(move |line| line.contains(level));
     let skipped: Vec<_> = of("DEBUG").filter(|line| line.contains("not asked")).collect();
     assert!(matches!(*skipped, [line] if line.contains("this pull has none")), "{text}");
-    let failed: Vec<_> = of("WARN").filter(|line| line.contains("team/puller")).collect();
+    let failed: Vec<_> = of("ERROR").filter(|line| line.contains("team/puller")).collect();
     let [failed] = *failed else { panic!("{text}") };
     assert!(failed.contains("standalone mode"), "{failed}");
     assert!(failed.contains("web-1") && failed.contains("uid-of-web-1"), "{failed}");

@@ -3,7 +3,8 @@
 
 use std::{fs, os::unix::net::UnixListener, path::Path};
 
-use keyfob_host::{Config, FeatureGates, ProviderConfig, Warning};
+use keyfob_api::FeatureGates;
+use keyfob_host::{Config, ProviderConfig, Warning};
 
 const GOOD: &str = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- name: p\n  \
                     matchImages: [r.io]\n  defaultCacheDuration: 1m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n";

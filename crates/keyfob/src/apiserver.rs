@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use keyfob_api::Secret;
+use keyfob_api::{KubernetesComponent, Secret};
 use keyfob_control::{
     embedded::{ApiServer, Options, Running, StartError},
     objects::{Objects, ObjectsError},
@@ -22,6 +22,7 @@ use thiserror::Error;
 
 use crate::{
     Outcome, Verdict,
+    gates_args::{GatesArgs, RemovedGates},
     logging::LogArgs,
     signals::{self, DRAIN, GRACE, Stopped, Workers},
 };
@@ -52,12 +53,16 @@ pub(crate) struct ApiserverArgs {
     #[arg(long, value_name = "DIR")]
     kubeconfig_dir: Option<PathBuf>,
     #[command(flatten)]
+    gates: GatesArgs,
+    #[command(flatten)]
     logging: LogArgs,
 }
 
 /// Why the server does not run.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
+    #[error(transparent)]
+    Gates(#[from] RemovedGates),
     #[error("{}", Chain(.0))]
     Objects(#[from] ObjectsError),
     #[error("cannot read the signing key {}: {source}", path.display())]
@@ -78,9 +83,12 @@ pub(crate) fn run(args: &ApiserverArgs) -> Outcome {
     args.logging.start();
     match args.serve() {
         Ok(()) => Outcome::default(),
-        Err(error @ (Failure::Objects(_) | Failure::SigningKey { .. } | Failure::NodeName(_))) => {
-            Outcome::wrong_input(&error)
-        }
+        Err(
+            error @ (Failure::Gates(_)
+            | Failure::Objects(_)
+            | Failure::SigningKey { .. }
+            | Failure::NodeName(_)),
+        ) => Outcome::wrong_input(&error),
         Err(error) => Outcome { verdict: Verdict::No, ..Outcome::wrong_input(&error) },
     }
 }
@@ -122,6 +130,7 @@ impl ApiserverArgs {
             objects: Objects::read_files(&self.objects)?,
             listen: self.listen,
             policy: Policy {
+                gates: self.gates.open(&[KubernetesComponent::ApiServer])?,
                 allowed_kubelet_audiences: self.allowed_kubelet_audiences.clone(),
                 ..Policy::default()
             },

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use keyfob_host::{FeatureGates, GatesError, ParsedGates};
 
 use crate::{
     apiserver::ApiserverArgs,
@@ -11,6 +10,7 @@ use crate::{
     conformance::ConformanceArgs,
     demo::DemoArgs,
     explain::ExplainArgs,
+    gates_args::GatesArgs,
     get::GetArgs,
     kube::KubeCommand,
     provider::{self, ProviderCommand},
@@ -87,8 +87,8 @@ pub(crate) struct MatchArgs {
     after_help = "JSON: {\"valid\",\"hash\",\"aggregate\",\"errors\":[{\"path\",\"kind\",\"message\",\"help\",\"file\",\"line\",\"column\",\"kubeletRefuses\"}],\"warnings\":[…]}, with a hundred of each at most, and how many \"moreErrors\" and \"moreWarnings\" there are; \
                   kubeletRefuses is there, and true, for what Keyfob reads and a kubelet does not start with; aggregate is the kubelet's own error text, without the secrets of a file that it quotes.\n\
                   An error is whatever keeps a kubelet from starting, a missing plugin too if --bin-dir is given; a warning is \
-                  advice. Of feature gates only those that concern credential providers are known; another is a warning, though a \
-                  kubelet that does not know it would not start. With --migrate the exit code is about the configuration that is printed.\n\
+                  advice. A feature gate that Kubernetes has removed is an error. Of the others only those that concern credential providers \
+                  are known; another is a warning, though a kubelet that does not know it would not start. With --migrate the exit code is about the configuration that is printed.\n\
                   A plugin's answer (a CredentialProviderResponse) is judged too.\n\
                   Exit codes: 0 valid, 1 not valid: a kubelet would not start with it (--for keyfob: keyfob cannot use it), 2 wrong usage, 4 the result could not \
                   be written."
@@ -120,29 +120,17 @@ pub(crate) enum Reader {
     Keyfob,
 }
 
-/// Where the configuration and the plugins are, under our names and the kubelet's.
+/// Where the configuration and the plugins are, under our names, the kubelet's and the first KEP's.
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
     /// The configuration: a file, or a directory of .json, .yaml and .yml files.
-    #[arg(long, visible_alias = "image-credential-provider-config", value_name = "PATH")]
+    #[arg(long, visible_aliases = ["image-credential-provider-config", "registry-credential-config-path"], value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
     /// The directory of the plugins.
     #[arg(long, visible_alias = "image-credential-provider-bin-dir", value_name = "DIR")]
     pub(crate) bin_dir: Option<PathBuf>,
-    /// The kubelet's feature gates: `A=true,B=false`. May be repeated; what is set later counts.
-    #[arg(long, value_name = "GATES", value_parser = gates)]
-    feature_gates: Vec<String>,
-}
-
-impl HostArgs {
-    /// All gates together; each list was read before.
-    pub(crate) fn feature_gates(&self) -> ParsedGates {
-        FeatureGates::parse(&self.feature_gates.join(",")).unwrap_or_default()
-    }
-}
-
-fn gates(text: &str) -> Result<String, GatesError> {
-    FeatureGates::parse(text).map(|_| text.to_owned())
+    #[command(flatten)]
+    pub(crate) gates: GatesArgs,
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]

@@ -2,7 +2,7 @@
 //!
 //! - `report`: what is told, in a stable shape; `gather` fills it from what was asked.
 //! - `advice`: what to do about each problem; `nearest`: the pattern that almost matched.
-//! - `identity`: as whom providers were asked, or why as nobody.
+//! - `identity`: as whom providers were asked, or why as nobody; `records`: who has proved access before.
 //! - `command`: what is run, without its secrets; `verdict`: the answer in a sentence.
 //! - `text`: the report for people.
 
@@ -11,15 +11,19 @@ pub(crate) mod command;
 mod gather;
 mod identity;
 pub(crate) mod nearest;
+mod records;
 mod report;
 mod text;
 mod verdict;
 
+use std::path::PathBuf;
+
 use clap::Args;
 use keyfob_api::{ImageError, ImageRef};
-use keyfob_exec::{Clock as _, SystemClock};
+use keyfob_host::{Chain, RecordsError};
 
-use crate::{Outcome, cli::Output, host_args::SourceArgs};
+use self::records::Recorded;
+use crate::{Outcome, Verdict, cli::Output, host_args::SourceArgs};
 
 #[derive(Debug, Args)]
 #[command(
@@ -28,9 +32,11 @@ use crate::{Outcome, cli::Output, host_args::SourceArgs};
                   claims is told, unverified, and not the token.\n\n\
                   JSON: a provider that is asked as a service account has an \"identity\": \
                   {\"serviceAccount\",\"uid\",\"audience\",\"annotations\",\"claims\":{\"issuer\",\"subject\",\"audiences\",\"pod\",\"node\"},\
-                  \"expires\",\"for\",\"grant\":{\"clause\",\"verb\",\"yaml\"}}, where grant is the role that is missing. Beside the \
+                  \"expires\",\"for\",\"grant\":{\"clause\",\"verb\",\"yaml\"}}, where grant is the role that is missing, and one that has \
+                  tokenAttributes has \"globalAnswers\":{\"allowed\",\"reason\"}. Beside the \
                   providers stand \"tokenRequests\":[{\"audience\",\"user\",\"groups\",\"node\",\"nodeMay\",\"finding\"}]: as whom \
-                  tokens are requested, and whether the pod's node may, which is null if that could not be checked.\n\n\
+                  tokens are requested, and whether the pod's node may, which is null if that could not be checked; and with --records-dir \
+                  \"records\":[{\"imageId\",\"for\"}].\n\n\
                   Exit codes: 0 there are credentials, 1 every provider that matches failed, 2 the image or the \
                   configuration is wrong, 3 there are no credentials, 4 the answer could not be written, 130 it was \
                   stopped by a signal."
@@ -41,6 +47,10 @@ pub(crate) struct ExplainArgs {
     /// How to print: for people (`table`), or the same facts as one JSON object (`json`).
     #[arg(short, long, value_enum, default_value_t, hide_possible_values = true)]
     output: Output,
+    /// Also say who has proved access to the image, by the records in this directory: a layout of `keyfob pull`, or a
+    /// kubelet's root directory. They are only read.
+    #[arg(long, value_name = "DIR")]
+    records_dir: Option<PathBuf>,
     #[command(flatten)]
     sources: SourceArgs,
 }
@@ -50,6 +60,10 @@ pub(crate) fn run(args: &ExplainArgs) -> Outcome {
         Ok(image) => image,
         Err(error) => return unnameable(&error),
     };
+    let recorded = match args.records_dir.as_deref().map(Recorded::open).transpose() {
+        Ok(recorded) => recorded,
+        Err(error) => return unreadable(&error),
+    };
     let sources = match args.sources.open() {
         Ok(sources) => sources,
         Err(error) => return error.into(),
@@ -58,12 +72,21 @@ pub(crate) fn run(args: &ExplainArgs) -> Outcome {
         Ok(found) => found,
         Err(error) => return error.into(),
     };
-    let report = gather::report(&args.image, &image, &sources, &found, SystemClock.now());
+    let report = gather::report(&args.image, &image, &sources, &found, recorded.as_ref());
     let stdout = match args.output {
         Output::Table => text::print(&report),
         Output::Json => crate::page::json(&report),
     };
     Outcome { stdout, verdict: found.verdict(), ..Outcome::default() }
+}
+
+/// Records that cannot be looked at.
+fn unreadable(error: &RecordsError) -> Outcome {
+    let stderr = format!(
+        "keyfob: the records cannot be read: {}\nkeyfob: correct --records-dir, or run this as their owner\n",
+        Chain(error)
+    );
+    Outcome { stderr, verdict: Verdict::WrongInput, ..Outcome::default() }
 }
 
 /// A name that is none.

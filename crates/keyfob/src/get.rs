@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     Outcome, Verdict,
-    host_args::SourceArgs,
+    host_args::{ALLOW_GLOBAL_ANSWERS, SourceArgs},
     identity_args::Puller,
     lookup::{Found, Sources},
     match_images::shown,
@@ -172,7 +172,7 @@ impl Failures {
             let ProviderOutcome::Failed(error) = &report.outcome else { continue };
             let refused = puller.and_then(|puller| refused(error, puller));
             let (cause, remedies) =
-                refused.unwrap_or_else(|| (Chain(&**error).to_string(), Vec::new()));
+                refused.unwrap_or_else(|| (Chain(&**error).to_string(), remedies(error)));
             all.causes.push(format!("provider {} failed: {cause}", shown(&report.provider)));
             for remedy in remedies {
                 if !all.remedies.contains(&remedy) {
@@ -187,6 +187,14 @@ impl Failures {
         let remedies = self.remedies.iter().map(|line| on_one_line(line));
         let lines = self.causes.iter().cloned().chain(remedies);
         lines.flat_map(|line| ["keyfob: ".to_owned(), line, "\n".to_owned()]).collect()
+    }
+}
+
+/// What to do about failures that a flag of this command decides.
+fn remedies(error: &CallError) -> Vec<String> {
+    match error {
+        CallError::GlobalAnswer => vec![ALLOW_GLOBAL_ANSWERS.to_owned()],
+        _ => Vec::new(),
     }
 }
 

@@ -8,19 +8,20 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
-use keyfob_api::{GoDuration, Secret};
+use clap::{Args, ValueEnum};
+use keyfob_api::{FeatureGates, GoDuration, KubernetesComponent, Secret};
 use keyfob_exec::SystemClock;
 use keyfob_host::{
-    BuildError, Chain, Config, ConfigError, DockerConfigFileError, FeatureGates, Host, HostOptions,
-    Logins, MissingPlugins, NodeDockerConfig, PullSecret, PullSecretError, PullSecretFileError,
-    ReadError,
+    BuildError, Chain, Config, ConfigError, DockerConfigFileError, GlobalAnswers, Host,
+    HostOptions, Logins, MissingPlugins, NodeDockerConfig, PullSecret, PullSecretError,
+    PullSecretFileError, ReadError,
 };
 use thiserror::Error;
 
 use crate::{
     Outcome, Verdict,
     cli::HostArgs,
+    gates_args::RemovedGates,
     identity_args::{IdentityArgs, IdentityArgsError},
     logging::LogArgs,
     lookup::{Providers, Sources},
@@ -42,10 +43,39 @@ pub(crate) struct SourceArgs {
     /// plugin; an API server has ten seconds if this is not given.
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     timeout: Option<Duration>,
+    /// Whether a provider with tokenAttributes may answer for every image, with `cacheKeyType: Global`.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    global_answers: GlobalAnswersArg,
     #[command(flatten)]
     identity: IdentityArgs,
     #[command(flatten)]
     logs: LogArgs,
+}
+
+/// Whether answers with `cacheKeyType: Global` are used of providers that use service accounts.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum GlobalAnswersArg {
+    /// Not if the provider is written as in KEP-4412, with serviceAccountAnnotationKeys; else as by a kubelet.
+    #[default]
+    Auto,
+    /// Always, as by a kubelet.
+    Allow,
+    /// Never, as KEP-4412 has it.
+    Refuse,
+}
+
+/// What to do about an answer for every image that is refused.
+pub(crate) const ALLOW_GLOBAL_ANSWERS: &str = "add --global-answers allow to use it, as a kubelet does, or let the plugin answer \
+                                               with cacheKeyType Registry or Image";
+
+impl From<GlobalAnswersArg> for GlobalAnswers {
+    fn from(typed: GlobalAnswersArg) -> Self {
+        match typed {
+            GlobalAnswersArg::Auto => Self::ByDialect,
+            GlobalAnswersArg::Allow => Self::Allow,
+            GlobalAnswersArg::Refuse => Self::Refuse,
+        }
+    }
 }
 
 impl SourceArgs {
@@ -58,6 +88,7 @@ impl SourceArgs {
     /// The same, if it may be nothing; for a host with these options.
     pub(crate) fn open_any(&self, options: HostOptions) -> Result<Sources, SetupError> {
         self.logs.start();
+        let gates = self.gates()?;
         self.identity.check()?;
         let secrets = self.secrets()?;
         let runtime = Workers::new()?;
@@ -67,14 +98,15 @@ impl SourceArgs {
             None => Host::without_providers(),
         };
         let mut puller = None;
-        if let Some(opened) = runtime.block_on(self.identity.open(self.timeout))?? {
+        if let Some(opened) = runtime.block_on(self.identity.open(self.timeout, gates))?? {
             (builder, puller) = opened.hand_to(builder);
         }
         if let Some(docker_config) = self.docker_config()? {
             builder = builder.docker_config(docker_config);
         }
-        let host = builder.gates(self.gates()).options(self.options(options)).build()?;
-        Ok(Sources { secrets, host, providers, puller, runtime })
+        let host = builder.gates(gates).options(self.options(options)).build()?;
+        let global_answers = self.global_answers.into();
+        Ok(Sources { secrets, host, providers, puller, runtime, gates, global_answers })
     }
 
     /// Whether more is to be told than what concerns everybody.
@@ -122,6 +154,7 @@ impl SourceArgs {
     /// A plugin that is not there fails when it is asked, so that the others can be seen to work.
     fn options(&self, mut options: HostOptions) -> HostOptions {
         options.missing_plugins = MissingPlugins::FailWhenAsked;
+        options.global_answers = self.global_answers.into();
         if let Some(timeout) = self.timeout {
             options.timeout = timeout;
             // Each answer of an API server has that long, and a token may need two.
@@ -130,13 +163,12 @@ impl SourceArgs {
         options
     }
 
-    /// A kubelet's whole list may be given; most of it decides nothing here.
-    pub(crate) fn gates(&self) -> FeatureGates {
-        let parsed = self.host.feature_gates();
-        for gate in &parsed.unknown {
-            tracing::info!(gate, "a feature gate that decides nothing here");
-        }
-        parsed.gates
+    /// The gates of a kubelet, and of the API server too if that is in this process.
+    fn gates(&self) -> Result<FeatureGates, RemovedGates> {
+        const BOTH: [KubernetesComponent; 2] =
+            [KubernetesComponent::Kubelet, KubernetesComponent::ApiServer];
+        let components = if self.identity.is_embedded() { &BOTH[..] } else { &BOTH[..1] };
+        self.host.gates.open(components)
     }
 }
 
@@ -178,6 +210,8 @@ pub(crate) enum SetupError {
     PullSecretContents(#[from] PullSecretFileError),
     #[error("the pull secret cannot be used, and a kubelet would fail the pull")]
     PullSecret(#[from] PullSecretError),
+    #[error(transparent)]
+    Gates(#[from] RemovedGates),
     #[error(transparent)]
     Identity(#[from] IdentityArgsError),
     #[error("cannot wait for plugins")]

@@ -6,6 +6,7 @@ mod node_check;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
+use keyfob_api::FeatureGates;
 use keyfob_control::{
     embedded::{Running, StartError},
     facts::Cluster,
@@ -153,10 +154,15 @@ impl IdentityArgs {
         self.service_account.is_some()
     }
 
+    /// Whether the API server is to run in this process.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.api == Some(ApiServer::Embedded)
+    }
+
     /// Refuses flags that do not go together.
     pub(crate) fn check(&self) -> Result<(), IdentityArgsError> {
         let (all, of_embedded) = (self.given(), self.given_for_embedded());
-        let is_embedded = self.api == Some(ApiServer::Embedded);
+        let is_embedded = self.is_embedded();
         if let (false, Some(flag)) = (self.is_given(), all.first()) {
             return Err(IdentityArgsError::NoAccount(flag));
         }
@@ -180,7 +186,7 @@ impl IdentityArgs {
     fn places(&self) -> Vec<&'static str> {
         given(&[
             ("--token-dir", self.token_dir.is_some()),
-            ("--api embedded", self.api == Some(ApiServer::Embedded)),
+            ("--api embedded", self.is_embedded()),
             ("--api cluster", self.api == Some(ApiServer::Cluster) && !self.cluster.named()),
             ("--kubeconfig", self.cluster.kubeconfig.is_some()),
             ("--context", self.cluster.context.is_some() && self.cluster.kubeconfig.is_none()),
@@ -208,8 +214,10 @@ impl IdentityArgs {
     pub(crate) async fn open(
         &self,
         timeout: Option<Duration>,
+        gates: FeatureGates,
     ) -> Result<Option<Opened>, IdentityArgsError> {
         let Some(pod) = self.identity() else { return Ok(None) };
+        let policy = self.policy(gates);
         if let Some(path) = &self.token_dir {
             let directory = TokenDirectory::new(path, Arc::new(SystemClock));
             let place = Place::Directory(path.clone());
@@ -217,15 +225,15 @@ impl IdentityArgs {
             let puller = Puller { pod, place, findings: None, missing, server: None };
             return Ok(Some(Opened { puller, accounts: Accounts::Directory(directory) }));
         }
-        let (place, missing, api, server) = if self.api == Some(ApiServer::Embedded) {
-            let (api, server) = self.start(&pod).await?;
+        let (place, missing, api, server) = if self.is_embedded() {
+            let (api, server) = self.start(&pod, policy.clone()).await?;
             (Place::Embedded, Missing::Objects, api, Some(server))
         } else {
             let api = self.cluster.open()?;
             let missing = Missing::Cluster { kubectl: self.kubectl() };
             (Place::Cluster(api.server.clone()), missing, api, None)
         };
-        let accounts = self.accounts(api, timeout);
+        let accounts = self.accounts(api, policy, timeout);
         if server.is_none() {
             self.check_node(&accounts).await?;
         }
@@ -234,9 +242,23 @@ impl IdentityArgs {
         Ok(Some(Opened { puller, accounts: Accounts::Api(Box::new(accounts)) }))
     }
 
-    async fn start(&self, pod: &PodIdentity) -> Result<(Api, Running), IdentityArgsError> {
+    /// The API server's rule. The gates of a cluster's are its own, and not to be weakened by a kubelet's list: a node would
+    /// be thought to get tokens that it is refused.
+    fn policy(&self, gates: FeatureGates) -> Policy {
+        Policy {
+            gates: if self.is_embedded() { gates } else { FeatureGates::default() },
+            allowed_kubelet_audiences: self.allowed_kubelet_audiences.clone(),
+            ..Policy::default()
+        }
+    }
+
+    async fn start(
+        &self,
+        pod: &PodIdentity,
+        policy: Policy,
+    ) -> Result<(Api, Running), IdentityArgsError> {
         let who = embedded::Who { pod, node: self.node.as_deref(), as_me: self.as_me };
-        embedded::start(&self.objects, &self.allowed_kubelet_audiences, &who).await
+        embedded::start(&self.objects, policy, &who).await
     }
 
     /// Refuses a node that the user of the kubeconfig cannot speak for, being another. Who it is says the API server, or
@@ -271,9 +293,7 @@ impl IdentityArgs {
         words.join(" ")
     }
 
-    fn accounts(&self, api: Api, timeout: Option<Duration>) -> NodeChecked {
-        let allowed_kubelet_audiences = self.allowed_kubelet_audiences.clone();
-        let policy = Policy { allowed_kubelet_audiences, ..Policy::default() };
+    fn accounts(&self, api: Api, policy: Policy, timeout: Option<Duration>) -> NodeChecked {
         let mut accounts =
             KubernetesApi::new(api.client.clone(), api.server).redacting(api.secrets.clone());
         if let Some(timeout) = timeout {

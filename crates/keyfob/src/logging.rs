@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
 use keyfob_exec::{printable, printable_json};
+use keyfob_host::FAILURES_LOG_TARGET;
 use tracing::{Level, Metadata, subscriber::set_global_default};
 use tracing_subscriber::fmt::writer::MakeWriterExt as _;
 
@@ -36,7 +37,8 @@ impl LogArgs {
             .log_internal_errors(false)
             .with_max_level(self.level())
             .with_ansi(false);
-        let wanted = |line: &Metadata<'_>| is_ours(line.target());
+        let is_quiet = self.verbose == 0;
+        let wanted = move |line: &Metadata<'_>| is_wanted(line.target(), is_quiet);
         // It fails only if somebody logs already.
         match self.log_format {
             LogFormat::Text => {
@@ -55,7 +57,6 @@ impl LogArgs {
         self.verbose > 0
     }
 
-    /// What a plugin did wrong is part of every answer: without `-v` it is not said twice.
     fn level(&self) -> Level {
         match self.verbose {
             0 => Level::ERROR,
@@ -64,6 +65,11 @@ impl LogArgs {
             _ => Level::TRACE,
         }
     }
+}
+
+/// What a plugin did wrong is part of every answer: without `-v` it is not said twice.
+fn is_wanted(target: &str, is_quiet: bool) -> bool {
+    is_ours(target) && !(is_quiet && target == FAILURES_LOG_TARGET)
 }
 
 /// Whether a line is Keyfob's own. Libraries log what servers say (`kube` a `Status`, `hyper` the host of a redirect), and

@@ -2,9 +2,11 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use keyfob_api::ImageRef;
+use keyfob_api::{FeatureGates, ImageRef};
 use keyfob_exec::{LookupError, Program, on_one_line};
-use keyfob_host::{Chain, Config, Credential, Host, Logins, ProviderOutcome, ProviderReport, Pull};
+use keyfob_host::{
+    Chain, Config, Credential, GlobalAnswers, Host, Logins, ProviderOutcome, ProviderReport, Pull,
+};
 use thiserror::Error;
 
 use crate::{
@@ -26,6 +28,10 @@ pub(crate) struct Sources {
     pub(crate) puller: Option<Puller>,
     /// Where the plugins run, and clients and servers live.
     pub(crate) runtime: Workers,
+    /// Which of Kubernetes' features are on.
+    pub(crate) gates: FeatureGates,
+    /// Whether providers that use service accounts may answer for every image.
+    pub(crate) global_answers: GlobalAnswers,
 }
 
 /// The providers of a host.

@@ -10,6 +10,7 @@ mod cli;
 mod conformance;
 mod demo;
 mod explain;
+mod gates_args;
 mod get;
 mod host_args;
 mod identity_args;

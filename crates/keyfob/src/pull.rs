@@ -46,7 +46,7 @@ pub(crate) const DEST: &str = "./oci";
                   stderr shows what is done: bars on a terminal, else a line for each blob and each attempt. stdout has the \
                   result only. No password is printed.\n\n\
                   JSON: {\"image\",\"name\",\"policy\",\"layout\",\"records\",\"result\":\"pulled\"|\"present\"|\"failed\",\"imageId\",\"digest\",\
-                  \"manifest\",\"platform\",\"size\",\"from\",\"source\",\"username\",\"tookMs\",\
+                  \"manifest\",\"platform\",\"size\",\"from\",\"source\",\"username\",\"tookMs\",\"note\",\
                   \"attempts\":[{\"from\",\"source\",\"username\",\"result\":\"pulled\"|\"refused\"|\"unavailable\"|\"failed\",\"message\"}],\
                   \"providers\":[{\"provider\",\"repository\",\"result\":\"ran\"|\"cached\"|\"skipped\"|\"failed\",\"message\"}],\
                   \"error\":{\"reason\",\"message\",\"why\",\"advice\"}}, where digest is what the name stood for, manifest the one that \

@@ -17,6 +17,7 @@ use keyfob_exec::SystemClock;
 use keyfob_host::{Chain, PullRecords, RecordsError, RecordsOptions, RecordsReader};
 use thiserror::Error;
 
+pub(crate) use self::list::short_id;
 use crate::{Outcome, Verdict, match_images::shown, pull};
 
 #[derive(Debug, Args)]

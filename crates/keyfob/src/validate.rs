@@ -5,6 +5,7 @@ mod report;
 
 use std::path::Path;
 
+use keyfob_api::KubernetesComponent;
 use keyfob_host::{Config, ReadError, ReadProblem};
 
 use crate::{
@@ -12,10 +13,6 @@ use crate::{
     cli::{Reader, ValidateArgs},
 };
 use report::{Report, Trouble};
-
-/// Feature gates that kubelets once had: one that does not know a gate does not start.
-const REMOVED_GATES: [(&str, &str); 2] =
-    [("KubeletCredentialProviders", "1.28"), ("DisableKubeletCloudCredentialProviders", "1.33")];
 
 pub(crate) fn run(args: &ValidateArgs) -> Outcome {
     let path = args.path.as_deref().or(args.host.config.as_deref()).unwrap_or(Path::new(""));
@@ -54,7 +51,7 @@ fn migrated(config: &Config, path: &Path, args: &ValidateArgs) -> Outcome {
 }
 
 fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
-    let gates = args.host.feature_gates();
+    let gates = args.host.gates.parse(&[KubernetesComponent::Kubelet]);
     let mut report = Report::of_config(config, args.host.bin_dir.is_some());
     if let Err(invalid) = config.validate(gates.gates) {
         report.refuse(&invalid.to_string(), invalid.errors().iter().map(Trouble::from));
@@ -62,17 +59,12 @@ fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
     let lint = config.lint(args.host.bin_dir.as_deref());
     let lint = lint.iter().map(Trouble::from);
     report.add(lint.map(|trouble| trouble.advising(!args.migrate)), reader);
-    report.add(gates.unknown.iter().map(|gate| unknown_gate(gate)), reader);
+    // Keyfob refuses removed gates as well, so they are errors whoever the configuration is for.
+    report.add(gates.removed.iter().map(Trouble::removed_gate), Reader::Kubelet);
+    report.add(gates.unread.iter().map(|gate| Trouble::unread_gate(gate)), reader);
+    report.add(gates.unknown.iter().map(|gate| Trouble::unknown_gate(gate)), reader);
     report.add(gates.proposed.iter().map(|gate| Trouble::proposed_gate(gate)), reader);
     report
-}
-
-/// A gate that decides nothing here may be one that kubelets have, or no longer have.
-fn unknown_gate(gate: &str) -> Trouble {
-    match REMOVED_GATES.iter().find(|(removed, _)| *removed == gate) {
-        Some((_, since)) => Trouble::removed_gate(gate, since),
-        None => Trouble::unknown_gate(gate),
-    }
 }
 
 /// A plugin's answer is none of the kinds that a configuration can be.

@@ -1,7 +1,10 @@
 //! The command line as its users see it: what is printed where, and the exit codes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
 
-use std::process::Output;
+use std::{
+    io::Write as _,
+    process::{Output, Stdio},
+};
 
 use serde_json::{Value, json};
 
@@ -15,6 +18,35 @@ fn said(args: &[&str]) -> (i32, String, String) {
     let output = keyfob(args);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// The same for a command that reads its stdin.
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn told(args: &[&str], stdin: &str) -> (i32, String, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_keyfob"));
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = command.spawn().unwrap();
+    program.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    let output = program.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_plugin_that_gets_a_token_and_no_version_says_that_the_version_is_missing() {
+    // As KEP-4412 prints it.
+    let request = r#"{"image": "my-image", "serviceAccountToken": "hunter2", "serviceAccountAnnotations": {"domain.io/identity-id": "12345"}}"#;
+    for plugin in [
+        &["provider", "echo"][..],
+        &["provider", "exchange", "--url", "https://broker.example", "--username", "token"],
+    ] {
+        let (code, stdout, stderr) = told(plugin, request);
+
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        let why = "-credential-provider: the request has no apiVersion: write \"kind\":\"CredentialProviderRequest\",\
+                   \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\" as a kubelet does\n";
+        assert!(stderr.ends_with(why) && !stderr.contains("hunter2"), "{stderr}");
+    }
 }
 
 #[test]
@@ -111,7 +143,7 @@ fn an_image_cannot_forge_a_line_of_the_answer() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the program under test")]
 fn a_result_that_cannot_be_written_is_neither_yes_nor_no() {
-    let run = |stdout: std::process::Stdio| {
+    let run = |stdout: Stdio| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_keyfob"));
         command.args(["match", "r.io", "r.io/app"]).stdout(stdout).output().unwrap()
     };

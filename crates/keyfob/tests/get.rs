@@ -219,18 +219,47 @@ fn a_plugin_that_is_not_there_fails_alone_and_a_kubelets_view_is_told() {
 fn a_kubelets_flags_are_understood() {
     let node = node();
     let (config, plugins) = (node.config(), node.path("plugins"));
-    let flags = [
-        "--image-credential-provider-config",
-        &config,
-        "--image-credential-provider-bin-dir",
-        plugins.to_str().unwrap(),
-        "--feature-gates",
-        "KubeletServiceAccountTokenForCredentialProviders=true,SomethingElse=false",
-    ];
+    // The second is the first KEP's name.
+    for config_flag in ["--image-credential-provider-config", "--registry-credential-config-path"] {
+        let flags = [
+            config_flag,
+            &config,
+            "--image-credential-provider-bin-dir",
+            plugins.to_str().unwrap(),
+            "--feature-gates",
+            "KubeletServiceAccountTokenForCredentialProviders=true,SomethingElse=false",
+        ];
 
-    let said = keyfob(&[&["get", IMAGE], &flags[..]].concat());
+        let said = keyfob(&[&["get", IMAGE], &flags[..]].concat());
 
-    assert_eq!(said.code, 0, "{}", said.stderr);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_gate_that_kubernetes_has_removed_is_refused_and_no_plugin_runs() {
+    let node = Node::new();
+    let ran = node.path("ran");
+    let node = node.with("good", &["r.example"], &format!("touch {}\n", ran.display()));
+    let off = "to turn credential providers off, remove --image-credential-provider-config and \
+               --image-credential-provider-bin-dir as well";
+    for (gate, called) in [
+        ("KubeletCredentialProviders", "KubeletCredentialProviders"),
+        (
+            "KubeletCredentialProvider",
+            "KubeletCredentialProvider (KEP-2133's name for KubeletCredentialProviders)",
+        ),
+    ] {
+        for command in ["get", "explain", "pull"] {
+            let said = node.run(command, &[IMAGE, "--feature-gates", &format!("{gate}=false")]);
+
+            let why = format!("the feature gate {called} was removed in Kubernetes 1.28");
+            let words =
+                format!("keyfob: {why}\nkeyfob: remove {gate} from the feature gates; {off}\n");
+            assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (2, "", &*words));
+        }
+    }
+    assert!(!ran.exists(), "the plugin ran");
 }
 
 #[test]
@@ -329,8 +358,12 @@ fn logs_are_lines_of_json_on_stderr_when_asked_for() {
         said.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let message = "the plugin gave no credentials; other providers may";
     let is_failure = |line: &&serde_json::Value| line["fields"]["message"] == message;
-    let warning = lines.iter().find(is_failure).unwrap();
-    assert_eq!(warning["fields"]["provider"], "bad");
+    let failure = lines.iter().find(is_failure).unwrap();
+    assert_eq!(failure["fields"]["provider"], "bad");
+    assert_eq!(failure["level"], "ERROR", "as a kubelet logs it");
+
+    let quiet = get(&node(), &[IMAGE, "-o", "json", "--log-format", "json"]);
+    assert_eq!(quiet.stderr, "", "the answer says it already");
 }
 
 #[test]

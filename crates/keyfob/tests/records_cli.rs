@@ -22,7 +22,7 @@ use std::{
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
-use node::{Said, keyfob, program};
+use node::{Node, Said, keyfob, program};
 use registry::{Served, layer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -122,7 +122,7 @@ fn a_list_tells_who_may_use_what() {
             .collect::<Vec<_>>()
     };
     assert_eq!(cells(lines[1]), ["sha256:aaaaaaaaaaaa", "nginx", "every pod of the node", OLD]);
-    let who = "pods with the pull secret team/pull, pods of the service account shop/cart";
+    let who = "pods with the pull secret team/pull, pods of the service account shop/cart (uid u2)";
     assert_eq!(cells(lines[2]), ["sha256:bbbbbbbbbbbb", "r.example/app", who, OLD]);
     assert_eq!(cells(lines[3]), ["sha256:cccccccccccc", "-", "nobody yet", OLD]);
     assert_eq!(
@@ -130,6 +130,39 @@ fn a_list_tells_who_may_use_what() {
         ["-", "r.example/next:v1", "a pull ended halfway; the next one looks into it"]
     );
     assert_eq!(lines.len(), 5);
+}
+
+#[test]
+fn explain_tells_the_records_of_its_image() {
+    let (root, empty) = (with_three(), tempfile::tempdir().unwrap());
+    root.write("pulled", "whatever", &json!({"kind": "hunter2"}));
+    let node = Node::new().answering("good", &["r.example"], &[["r.example", "ada", "hunter2"]]);
+    let explain = |image: &str, root: &Path, more: &[&str]| {
+        let said = node
+            .run("explain", &[&[image, "--records-dir", root.to_str().unwrap()], more].concat());
+        assert!(!said.stdout.contains("hunter2"), "{}", said.stdout);
+        said
+    };
+
+    let who = "pods with the pull secret team/pull, pods of the service account shop/cart (uid u2)";
+    let told = explain("r.example/app:v1", root.path(), &[]).stdout;
+    assert!(told.contains(&format!("  record       sha256:bbbbbbbbbbbb: for {who}\n")), "{told}");
+    assert!(told.contains("  problem      a record cannot be read: "), "{told}");
+    let report = explain("r.example/app:v1", root.path(), &["-o", "json"]).json();
+    assert_eq!(report["records"], json!([{"imageId": id('b'), "for": who}]));
+
+    let nobody = "  record       none: by this name nobody has proved access\n";
+    for (image, root) in [("r.example/other", root.path()), ("r.example/app", empty.path())] {
+        let told = explain(image, root, &[]).stdout;
+        assert!(told.contains(nobody), "{told}");
+    }
+    assert!(!node.run("explain", &["r.example/app"]).stdout.contains("  record  "));
+
+    let file = empty.path().join("file");
+    fs::write(&file, "").unwrap();
+    let said = explain("r.example/app", &file, &[]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+    assert!(said.stderr.starts_with("keyfob: the records cannot be read: "), "{}", said.stderr);
 }
 
 #[test]

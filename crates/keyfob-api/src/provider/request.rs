@@ -54,6 +54,10 @@ impl CredentialProviderRequest {
     pub fn decode(stdin: &[u8]) -> Result<(ProviderVersion, Self), RequestError> {
         let document = Document::read_json(stdin)?;
         let meta = TypeMeta::sniff(&document.root)?;
+        // First of all: without it nobody can tell what the other fields mean, nor in which version to answer.
+        if meta.api_version.is_empty() {
+            return Err(RequestError::NoVersion);
+        }
         if meta.kind != KIND {
             return Err(RequestError::Kind(SeenName::kind(&meta.kind)));
         }
@@ -120,6 +124,12 @@ pub enum RequestError {
     /// It is not JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
+    /// It names no version.
+    #[error(
+        "the request has no apiVersion: write \"kind\":\"{KIND}\",\"apiVersion\":\"{}\" as a kubelet does",
+        ProviderVersion::V1.api_version()
+    )]
+    NoVersion,
     /// It is some other message.
     #[error("expected kind {KIND}, found {0}")]
     Kind(SeenName),
@@ -184,7 +194,14 @@ mod tests {
             CredentialProviderRequest::decode(text.as_bytes()).unwrap_err().to_string()
         };
         let version = "credentialprovider.kubelet.k8s.io/v1";
-        assert_eq!(decode("{}"), "expected kind CredentialProviderRequest, found none");
+        let no_version = "the request has no apiVersion: write \"kind\":\"CredentialProviderRequest\",\"apiVersion\":\
+                          \"credentialprovider.kubelet.k8s.io/v1\" as a kubelet does";
+        assert_eq!(decode("{}"), no_version);
+        assert_eq!(decode(&format!(r#"{{"kind":"{KIND}"}}"#)), no_version);
+        assert_eq!(
+            decode(&format!(r#"{{"apiVersion":"{version}"}}"#)),
+            "expected kind CredentialProviderRequest, found none"
+        );
         assert_eq!(
             decode(r#"{"kind":"CredentialProviderRequest","apiVersion":"x.k8s.io/v1"}"#),
             "group version x.k8s.io/v1 is not supported"

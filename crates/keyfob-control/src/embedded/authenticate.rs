@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use super::{
     Api,
-    authorize::{attributes, authorize, refusal},
+    authorize::{attributes, refusal},
     claims::Claims,
     resources::{AUTHENTICATION, CORE},
     selector::Fields,
@@ -63,7 +63,7 @@ impl Api {
             }
         };
         let wanted = Impersonation::read(headers)?;
-        wanted.map_or(Ok(user.clone()), |wanted| wanted.by(&user, snapshot))
+        wanted.map_or(Ok(user.clone()), |wanted| wanted.by(&user, self, snapshot))
     }
 }
 
@@ -117,7 +117,7 @@ impl Impersonation {
     }
 
     /// The user that is asked for, if this one may be that one.
-    fn by(self, requestor: &User, snapshot: &Snapshot) -> Result<User, Refusal> {
+    fn by(self, requestor: &User, api: &Api, snapshot: &Snapshot) -> Result<User, Refusal> {
         let account = as_account(&self.user);
         let (namespace, resource, name) = match account {
             Some((namespace, name)) => (namespace, "serviceaccounts", name),
@@ -136,7 +136,7 @@ impl Impersonation {
                 name: name.to_owned(),
                 ..attributes(requestor, "impersonate")
             };
-            let opinion = authorize(&snapshot.objects, &wanted, &Fields::default());
+            let opinion = api.authorize(&snapshot.objects, &wanted, &Fields::default());
             if !opinion.allowed {
                 return Err(refusal(&wanted, &opinion.reason));
             }

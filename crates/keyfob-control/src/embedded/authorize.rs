@@ -5,7 +5,7 @@
 //! that a verifier needs no token.
 
 use super::{
-    node_reads,
+    Api, node_reads,
     request::RequestInfo,
     resources::{AUTHENTICATION, AUTHORIZATION},
     selector::Fields,
@@ -13,7 +13,7 @@ use super::{
     users::{AUTHENTICATED, User},
 };
 use crate::{
-    node_authorizer::{self, Gates},
+    node_authorizer,
     objects::Objects,
     rbac::{self, Attributes},
     rule::Opinion,
@@ -45,25 +45,32 @@ pub(super) fn attributes_of(user: &User, info: &RequestInfo) -> Attributes {
     }
 }
 
-/// Whether it is allowed; of lists, only for the fields that are asked for.
-pub(super) fn authorize(objects: &Objects, wanted: &Attributes, fields: &Fields) -> Opinion {
-    if is_for_everybody(wanted) {
-        return Opinion::allow("");
-    }
-    let mut reasons = Vec::new();
-    for (authorizer, opinion) in [
-        ("node", node_authorizer::authorize(objects, Gates::default(), wanted)),
-        ("node", node_reads::authorize(objects, wanted, fields)),
-        ("rbac", rbac::authorize(objects, wanted)),
-    ] {
-        if opinion.allowed {
-            return opinion;
+impl Api {
+    /// Whether it is allowed; of lists, only for the fields that are asked for.
+    pub(super) fn authorize(
+        &self,
+        objects: &Objects,
+        wanted: &Attributes,
+        fields: &Fields,
+    ) -> Opinion {
+        if is_for_everybody(wanted) {
+            return Opinion::allow("");
         }
-        if !opinion.reason.is_empty() {
-            reasons.push(format!("{authorizer}: {}", opinion.reason));
+        let mut reasons = Vec::new();
+        for (authorizer, opinion) in [
+            ("node", node_authorizer::authorize(objects, self.policy.gates, wanted)),
+            ("node", node_reads::authorize(objects, wanted, fields)),
+            ("rbac", rbac::authorize(objects, wanted)),
+        ] {
+            if opinion.allowed {
+                return opinion;
+            }
+            if !opinion.reason.is_empty() {
+                reasons.push(format!("{authorizer}: {}", opinion.reason));
+            }
         }
+        Opinion::deny(reasons.join("\n"))
     }
-    Opinion::deny(reasons.join("\n"))
 }
 
 fn is_for_everybody(wanted: &Attributes) -> bool {

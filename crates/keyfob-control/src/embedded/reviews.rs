@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::{
     Api, access_review,
-    authorize::authorize,
     request::ResourcePath,
     resources::{Review, api_version},
     selector::Fields,
@@ -36,7 +35,7 @@ impl Api {
             "TokenReview" => self.token_review(&spec)?,
             "SelfSubjectReview" => json!({"userInfo": user}),
             "SelfSubjectRulesReview" => rules_unknown(),
-            _ => access(&access_review::read(review, user, path, spec)?, snapshot),
+            _ => self.access(&access_review::read(review, user, path, spec)?, snapshot),
         };
         object.insert("status".to_owned(), status);
         Ok(body)
@@ -62,6 +61,21 @@ impl Api {
             Err(error) => json!({"authenticated": false, "user": {}, "error": error}),
         })
     }
+
+    fn access(&self, attributes: &Attributes, snapshot: &Snapshot) -> Value {
+        let opinion = self.authorize(&snapshot.objects, attributes, &Fields::default());
+        let mut status = json!({"allowed": opinion.allowed});
+        if let Some(status) = status.as_object_mut() {
+            let told = [
+                ("reason", opinion.reason),
+                ("evaluationError", opinion.error.unwrap_or_default()),
+            ];
+            for (field, text) in told.into_iter().filter(|(_, text)| !text.is_empty()) {
+                status.insert(field.to_owned(), json!(text));
+            }
+        }
+        status
+    }
 }
 
 /// Rules are looked up one question at a time: a list of them would not say it all.
@@ -72,17 +86,4 @@ fn rules_unknown() -> Value {
         "incomplete": true,
         "evaluationError": "this server does not list rules; ask about one with a SelfSubjectAccessReview",
     })
-}
-
-fn access(attributes: &Attributes, snapshot: &Snapshot) -> Value {
-    let opinion = authorize(&snapshot.objects, attributes, &Fields::default());
-    let mut status = json!({"allowed": opinion.allowed});
-    if let Some(status) = status.as_object_mut() {
-        let told =
-            [("reason", opinion.reason), ("evaluationError", opinion.error.unwrap_or_default())];
-        for (field, text) in told.into_iter().filter(|(_, text)| !text.is_empty()) {
-            status.insert(field.to_owned(), json!(text));
-        }
-    }
-    status
 }

@@ -18,7 +18,7 @@ use tracing::debug;
 
 use super::{
     Api,
-    authorize::{attributes_of, authorize, refusal},
+    authorize::{attributes_of, refusal},
     body, discovery,
     request::{RequestInfo, ResourcePath},
     resources::{CORE, Resource, Review},
@@ -64,7 +64,7 @@ struct Call<'a> {
 impl Call<'_> {
     fn answer(&self) -> Result<Response, Refusal> {
         let wanted = attributes_of(&self.user, &self.info);
-        let opinion = authorize(&self.snapshot.objects, &wanted, &self.info.fields()?);
+        let opinion = self.api.authorize(&self.snapshot.objects, &wanted, &self.info.fields()?);
         if !opinion.allowed {
             // Who has no name is asked for it.
             let nobody = self.user == User::anonymous();

@@ -129,7 +129,8 @@ fn audiences_are_looked_at_only_if_restricted_and_one_by_one() {
     let refused = verdict(&two, &json!([]));
     let text = r#"serviceaccounts "sa" is forbidden: node may only request 0 or 1 audiences"#;
     assert_eq!((refused.name(), refused.message().as_str()), ("too-many-audiences", text));
-    let policy = Policy { restrict_audiences: false, ..Policy::default() };
+    let mut policy = Policy::default();
+    policy.gates.node_audience_restriction = false;
     let free = judge_objects(&two, &policy, &cluster(&json!([])));
     assert_eq!((free.name(), free.allowed()), ("audiences-not-restricted", true));
 }

@@ -12,8 +12,8 @@ use keyfob_api::document::{
 };
 
 use super::{
-    EnvVar, ErrorKind, Origin, Place, ProviderConfig, ReadProblem, TokenAttributes, conceal,
-    dialect, help,
+    EnvVar, ErrorKind, Origin, Place, ProviderConfig, ReadProblem, TokenAttributes, TokenDialect,
+    conceal, dialect, help,
     meta::{Meta, NotOurs},
     read_error::{Fault, finding},
     schema::{self, ANNOTATIONS, CONFIG, Object, PROVIDER, TOKENS, VARIABLE, Version, WrongValue},
@@ -138,7 +138,7 @@ fn token_attributes(
                 read_texts(item, &path, keys, origin)?;
             }
             ANNOTATIONS => {
-                origin.has_one_list_of_annotations = true;
+                attributes.dialect = TokenDialect::Kep4412;
                 read_texts(item, &path, &mut annotations, origin)?;
             }
             _ => {
@@ -148,7 +148,7 @@ fn token_attributes(
         }
         Ok(())
     })?;
-    if origin.has_one_list_of_annotations {
+    if attributes.dialect == TokenDialect::Kep4412 {
         dialect::complete(&mut attributes, annotations);
     }
     Ok(present.then_some(attributes))

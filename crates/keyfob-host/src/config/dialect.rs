@@ -4,7 +4,7 @@
 //!   version and no default duration: their answers say themselves until when they are good.
 //! - KEP-4412: one list of annotations, `serviceAccountAnnotationKeys`. It knew neither `cacheType` nor
 //!   `requireServiceAccount`; where they are missing beside that list they mean what its text says: answers belong to a
-//!   service account, and there must be one.
+//!   service account, and there must be one. It forbids answers for all images ([`crate::GlobalAnswers`]).
 //!
 //! Upstream: none; no kubelet reads either.
 

@@ -17,6 +17,9 @@ pub(super) const META: &str = "a configuration begins with `apiVersion: kubelet.
 pub(super) const DUPLICATE: &str =
     "keep one of the two; a list holds several values under one name";
 
+/// About `tokenAttributes` that end where KEP-4412's text does.
+pub(super) const TWO_MORE_FIELDS: &str = "add `requireServiceAccount: true` and `cacheType: ServiceAccount` to tokenAttributes: a kubelet requires both fields, which KEP-4412 does not have";
+
 /// About a text that is neither JSON nor YAML.
 pub(super) fn syntax(text: &[u8], error: &DocumentError) -> Option<String> {
     match error {

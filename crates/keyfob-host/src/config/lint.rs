@@ -7,7 +7,7 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 use keyfob_api::GoDuration;
 use keyfob_exec::{LookupError, Program, TrustPolicy, check_trust};
 
-use super::{Config, Place, Protocol, ProviderConfig, patterns};
+use super::{Config, Place, Protocol, ProviderConfig, TokenDialect, patterns};
 
 /// Something that is allowed and probably not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,9 +117,9 @@ impl Linter<'_> {
     }
 
     fn annotations(&mut self) {
-        let origin = self.config.origin(self.index, self.provider);
-        if origin.is_some_and(|origin| origin.has_one_list_of_annotations) {
-            let message = "serviceAccountAnnotationKeys is KEP-4412's name, which a kubelet does not know; keyfob reads it as optionalServiceAccountAnnotationKeys, with cacheType ServiceAccount and requireServiceAccount true where they are missing";
+        let attributes = self.provider.token_attributes.as_ref();
+        if attributes.is_some_and(|each| each.dialect == TokenDialect::Kep4412) {
+            let message = "serviceAccountAnnotationKeys is KEP-4412's name, which a kubelet does not know; keyfob reads it as optionalServiceAccountAnnotationKeys, with cacheType ServiceAccount and requireServiceAccount true where they are missing, and refuses answers with cacheKeyType Global, which the KEP forbids and a kubelet allows";
             let help = "write requiredServiceAccountAnnotationKeys or optionalServiceAccountAnnotationKeys, cacheType and requireServiceAccount; --migrate does";
             let path = "tokenAttributes.serviceAccountAnnotationKeys";
             self.warn(path, message, help).kubelet_refuses = true;

@@ -12,7 +12,8 @@ impl Config {
     /// The whole as one file of `kubelet.config.k8s.io/v1`. It holds the values of environment variables.
     ///
     /// What is read from it is equal to this, but for providers of the first KEP, whose plugins a kubelet cannot talk to:
-    /// a comment says what is to be done about those.
+    /// a comment says what is to be done about those. KEP-4412's dialect becomes the kubelet's, which allows answers with
+    /// `cacheKeyType: Global`.
     pub fn migrate(&self) -> String {
         let mut out = Writer::default();
         out.line(0, "apiVersion: kubelet.config.k8s.io/v1");

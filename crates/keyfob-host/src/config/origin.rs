@@ -39,8 +39,6 @@ pub(super) struct Origin {
     pub(super) name: String,
     /// Where its values start, by their paths below the provider: `matchImages[0]`.
     pub(super) places: HashMap<String, Position>,
-    /// Whether it has KEP-4412's one list of annotations.
-    pub(super) has_one_list_of_annotations: bool,
 }
 
 impl Origin {

@@ -8,13 +8,12 @@ use std::{
     fmt::Write as _,
 };
 
-use keyfob_api::{MatchPattern, ProviderVersion, Quoted};
+use keyfob_api::{FeatureGates, MatchPattern, ProviderVersion, Quoted};
 
 use super::{
     Config, ConfigError, ErrorKind, Invalid, Protocol, ProviderConfig, TokenAttributes,
     annotation_key, help,
 };
-use crate::FeatureGates;
 
 impl Config {
     /// Judges everything and returns all that is wrong.
@@ -136,6 +135,7 @@ impl Judge<'_> {
         }
         if attributes.require_service_account.is_none() {
             self.required("tokenAttributes.requireServiceAccount", "");
+            self.help_with_what_kep_4412_lacks(attributes);
         }
         if self.provider.api_version != v1 {
             let detail = format!("tokenAttributes is only supported for {v1} API version");
@@ -149,6 +149,13 @@ impl Judge<'_> {
         self.annotation_keys(OPTIONAL, optional);
         self.keys_in_both(PATH, required, optional);
         self.cache_type(&attributes.cache_type);
+    }
+
+    /// To whoever wrote what KEP-4412 calls complete, both fields that are missing are named at once.
+    fn help_with_what_kep_4412_lacks(&mut self, attributes: &TokenAttributes) {
+        if let (true, Some(error)) = (attributes.cache_type.is_empty(), self.errors.last_mut()) {
+            error.help = Some(help::TWO_MORE_FIELDS.to_owned());
+        }
     }
 
     fn annotation_keys(&mut self, path: &str, keys: &[String]) {

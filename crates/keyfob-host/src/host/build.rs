@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use keyfob_api::MatchPattern;
+use keyfob_api::{FeatureGates, MatchPattern};
 use keyfob_exec::{
     Clock, Environment, LookupError, ProcessRunner, Program, Runner, SystemClock,
     SystemEnvironment, Untrusted, check_trust,
@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 
 use super::{Host, Reloaded, Snapshot};
 use crate::{
-    Config, FeatureGates, HostOptions, Invalid, MissingPlugins, NodeDockerConfig, ProviderConfig,
+    Config, HostOptions, Invalid, MissingPlugins, NodeDockerConfig, ProviderConfig,
     ServiceAccounts,
     identity::{Identities, Standalone},
     index::PatternIndex,

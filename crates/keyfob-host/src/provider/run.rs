@@ -16,6 +16,10 @@ use crate::{
     question::{HeldQuestion, Question},
 };
 
+/// The target of log lines about providers that failed, wholly or in part. They are of level error, as a kubelet's are: its
+/// operator learns of a failure nowhere else. A program that shows the failures itself may leave these lines out.
+pub const FAILURES_LOG_TARGET: &str = "keyfob_host::provider_failures";
+
 impl Provider {
     /// The run belongs to no caller. What is lost with it, by a panic or the end of its runtime, is only its answer.
     pub(super) fn fly(self: &Arc<Self>, pilot: Pilot<Flown>, question: &Arc<HeldQuestion>) {
@@ -72,7 +76,8 @@ impl Provider {
     ) {
         let service_account = account.map(tracing::field::display);
         let (pod, pod_uid) = (pod.map(|pod| &*pod.name), pod.map(|pod| &*pod.uid));
-        tracing::warn!(
+        tracing::error!(
+            target: FAILURES_LOG_TARGET,
             provider = %self.name, image, service_account, pod, pod_uid, error = %Chain(error),
             "the plugin gave no credentials; other providers may"
         );
@@ -103,8 +108,8 @@ impl Provider {
             return Err(CallError::EchoedToken);
         }
         let scope = answer.scope.map_err(ResponseError::CacheKeyType)?;
-        let refuses_global = self.around.options.refuse_global_with_service_accounts;
-        if refuses_global && attributes.is_some() && scope == CacheKeyType::Global {
+        let is_global = scope == CacheKeyType::Global;
+        if is_global && self.around.options.global_answers.refused_from(&self.config) {
             return Err(CallError::GlobalAnswer);
         }
         Ok(scope)
@@ -123,7 +128,11 @@ impl Provider {
         let logins = Arc::new(Logins::new(self.source(question), answer.entries));
         if let [first, rest @ ..] = logins.skipped() {
             let more = rest.len();
-            tracing::warn!(provider = %self.name, %first, more, "keys of the answer are no URLs; left out");
+            tracing::error!(
+                target: FAILURES_LOG_TARGET,
+                provider = %self.name, %first, more,
+                "keys of the answer are no URLs; left out"
+            );
         }
         let fetched = Fetched { logins, scope, expires, took };
         self.store(&fetched, question, now);

@@ -4,13 +4,12 @@
 //! `pkg/kubelet/apis/config/validation/validation.go`.
 
 use keyfob_api::{
-    Quoted,
+    FeatureGates, Quoted,
     document::{Document, DocumentError, FieldError, Item, Reading},
 };
 use thiserror::Error;
 
 use super::{Allowlist, AllowlistError, VerificationPolicy};
-use crate::FeatureGates;
 
 /// The two fields of a `KubeletConfiguration` that are about verification, as they stand there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -186,7 +185,8 @@ mod tests {
 
     #[test]
     fn with_the_gate_off_neither_may_be_set() {
-        let gates = FeatureGates { ensure_secret_pulled_images: false, ..FeatureGates::default() };
+        let mut gates = FeatureGates::default();
+        gates.ensure_secret_pulled_images = false;
         assert_eq!(VerificationSettings::default().policy(gates), Ok(None));
         let settings = VerificationSettings { policy: "x".into(), allowlist: vec!["y".into()] };
         assert_eq!(settings.policy(gates).unwrap_err().len(), 2);

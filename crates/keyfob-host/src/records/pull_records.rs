@@ -162,6 +162,12 @@ impl PullRecords {
         }
     }
 
+    /// What gave access to an image by this name, as a pod writes it; nothing if that is not recorded, or cannot be read.
+    pub fn access(&self, image: &str, image_ref: &str) -> Option<PullAccess> {
+        let record = self.store.record(image_ref).ok()??.value;
+        record.credential_mapping.get(&recorded_name(image).ok()?).cloned()
+    }
+
     /// The images of all intents, in the order of their files, and what could not be read.
     pub fn intents(&self) -> (Vec<String>, Vec<RecordsError>) {
         self.store.intents().into_parts()

@@ -46,6 +46,18 @@ impl PulledRecord {
 }
 
 impl PullAccess {
+    /// The accounts among these that have the namespace and the name of this one, and another uid: it was deleted and
+    /// recreated since they proved access, and counts as another.
+    pub fn earlier_accounts<'a>(
+        &'a self,
+        account: &'a ServiceAccountCoordinates,
+    ) -> impl Iterator<Item = &'a ServiceAccountCoordinates> {
+        let ServiceAccountCoordinates { uid, namespace, name } = account;
+        self.service_accounts.iter().filter(move |each| {
+            (&each.namespace, &each.name) == (namespace, name) && each.uid != *uid
+        })
+    }
+
     /// Whether nobody has access by it.
     pub(super) fn is_empty(&self) -> bool {
         !self.node_pods_accessible && self.secrets.is_empty() && self.service_accounts.is_empty()
@@ -172,5 +184,25 @@ mod tests {
         assert_eq!(record.merged("app", None, now), None);
         let merged = record.merged("app", Some(&account("robot")), now).unwrap();
         assert_eq!(merged.last_updated_time, Some(now));
+    }
+
+    #[test]
+    fn an_account_is_an_earlier_one_if_only_its_uid_differs() {
+        let access = account("cart");
+        let [recorded] = &access.service_accounts[..] else { panic!("{access:?}") };
+        let with = |uid: &str, namespace: &str, name: &str| ServiceAccountCoordinates {
+            uid: uid.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        for (now, is_recreated) in [
+            (with("1", "team", "cart"), false),
+            (with("2", "team", "cart"), true),
+            (with("2", "other", "cart"), false),
+            (with("2", "team", "other"), false),
+        ] {
+            let earlier: Vec<_> = access.earlier_accounts(&now).collect();
+            assert_eq!(earlier, if is_recreated { vec![recorded] } else { vec![] }, "{now:?}");
+        }
     }
 }

@@ -6,8 +6,8 @@ use keyfob_api::{
 };
 use keyfob_exec::ProcessRunner;
 use keyfob_host::{
-    CallError, HostOptions, IdentityError, IdentityStep, ProviderConfig, ProviderOutcome, Pull,
-    Skipped, Source,
+    CallError, GlobalAnswers, HostOptions, IdentityError, IdentityStep, ProviderConfig,
+    ProviderOutcome, Pull, Skipped, Source, TokenDialect,
 };
 use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture, MapEnvironment, Script, Step};
 
@@ -215,21 +215,29 @@ async fn an_echoed_token_is_refused_before_a_wrong_cache_key_type() {
 }
 
 #[tokio::test]
-async fn an_answer_for_every_image_is_refused_if_so_wished() {
+async fn an_answer_for_every_image_is_refused_as_the_dialect_has_it_or_as_wished() {
     let rig = Rig::new(|_| login(CacheKeyType::Global, "password"));
     rig.cluster.account("puller", []);
-    let host = |wished| {
+    let mut as_in_the_kep = with_account("kep");
+    as_in_the_kep.token_attributes.as_mut().unwrap().dialect = TokenDialect::Kep4412;
+    let providers = [with_account("today"), as_in_the_kep, plain("plain")];
+    for (wished, refused) in [
+        (GlobalAnswers::ByDialect, &["kep"][..]),
+        (GlobalAnswers::Allow, &[]),
+        (GlobalAnswers::Refuse, &["today", "kep"]),
+    ] {
         let mut options = HostOptions::default();
-        options.refuse_global_with_service_accounts = wished;
-        rig.builder([with_account("one"), plain("plain")]).options(options).build().unwrap()
-    };
+        options.global_answers = wished;
+        let host = rig.builder(providers.clone()).options(options).build().unwrap();
 
-    let allowed = host(false).credentials(&pull("puller")).await;
-    assert_eq!(allowed.credentials.len(), 2);
+        let answer = host.credentials(&pull("puller")).await;
 
-    let refused = host(true).credentials(&pull("puller")).await;
-    assert_eq!(refused.credentials.len(), 1, "the other provider knows no accounts");
-    assert!(errors(&refused)[0].contains("cacheKeyType Global"), "{:?}", errors(&refused));
+        let failed: Vec<_> = answer.errors().map(|(provider, _)| provider).collect();
+        assert_eq!(failed, refused, "{wished:?}");
+        assert_eq!(answer.credentials.len(), providers.len() - refused.len(), "{wished:?}");
+        let why = "(cacheKeyType Global), which KEP-4412 forbids";
+        assert!(errors(&answer).iter().all(|error| error.contains(why)), "{:?}", errors(&answer));
+    }
 }
 
 #[tokio::test]

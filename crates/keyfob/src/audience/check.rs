@@ -4,9 +4,10 @@ use std::{io, path::PathBuf};
 
 use clap::Args;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use keyfob_api::FeatureGates;
 use keyfob_control::{
     facts::{Cluster, FactSource, Manifests, judge_into},
-    node_authorizer::{self, Gates},
+    node_authorizer,
     objects::{Kind, Objects, ObjectsError, Reader},
     rbac::Attributes,
     rule::{Asked, BoundObject, Facts, Found, Opinion, Policy, Question, Verdict as Judgement},
@@ -168,7 +169,7 @@ impl World {
         match self {
             Self::Cluster(cluster, _) => cluster.authorize(attributes).await.ok(),
             Self::Files(objects) => {
-                Some(node_authorizer::authorize(objects, Gates::default(), &attributes))
+                Some(node_authorizer::authorize(objects, FeatureGates::default(), &attributes))
             }
         }
     }

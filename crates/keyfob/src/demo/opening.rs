@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use k8s_openapi::api::core::v1 as api;
-use keyfob_api::ImageRef;
+use keyfob_api::{FeatureGates, ImageRef};
 use keyfob_exec::SystemEnvironment;
-use keyfob_host::{Config, FeatureGates, PullFailureKind};
+use keyfob_host::{Config, PullFailureKind};
 use keyfob_oci::{Client, Layout, Puller};
 use kube::{Api, api::ListParams};
 

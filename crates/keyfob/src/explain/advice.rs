@@ -10,6 +10,7 @@ use super::{
     command,
     report::{Command, Identity, Problem},
 };
+use crate::host_args::ALLOW_GLOBAL_ANSWERS;
 
 /// What to do about a provider that gave nothing.
 pub(super) fn of_failure(error: &CallError, by_hand: Option<&str>) -> String {
@@ -28,6 +29,7 @@ pub(super) fn of_failure(error: &CallError, by_hand: Option<&str>) -> String {
             "set cacheType to Token in the provider's tokenAttributes, if the registry takes the token itself as a password"
                 .into()
         }
+        CallError::GlobalAnswer => ALLOW_GLOBAL_ANSWERS.into(),
         CallError::ServiceAccountKey(_) => "shorten the annotations of the service account".into(),
         CallError::CacheKey(_) => {
             "use an image with a shorter name, or shorten the annotations of the service account".into()

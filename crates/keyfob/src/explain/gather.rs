@@ -8,16 +8,17 @@ use std::{
 use keyfob_api::{
     CacheKeyType, GoDuration, ImageRef, MatchPattern, MatchTarget, RegistryKey, Secret, Timestamp,
 };
-use keyfob_exec::{SystemEnvironment, TrustPolicy, check_trust};
+use keyfob_exec::{Clock as _, SystemClock, SystemEnvironment, TrustPolicy, check_trust};
 use keyfob_host::{
-    CachedAnswer, Chain, Credential, Host, Logins, ProviderConfig, ProviderOutcome, ProviderReport,
-    Pull,
+    CachedAnswer, Chain, Credential, GlobalAnswers, Host, Logins, ProviderConfig, ProviderOutcome,
+    ProviderReport, Pull,
 };
 
 use super::{
     advice::{self, Useless},
     command, identity,
     nearest::nearest,
+    records::Recorded,
     report::{self, Cache, CacheState, Compared, File, Problem, ProviderResult, Report},
     verdict,
 };
@@ -26,14 +27,15 @@ use crate::{
     lookup::{Found, Providers, Sources},
 };
 
-/// Everything there is to say about an image. `now` is when it was found out.
+/// Everything there is to say about an image that was just asked about.
 pub(super) fn report(
     typed: &str,
     image: &ImageRef,
     sources: &Sources,
     found: &Found,
-    now: SystemTime,
+    recorded: Option<&Recorded<'_>>,
 ) -> Report {
+    let now = SystemClock.now();
     let providers = sources.providers.as_ref();
     let gatherer = Gatherer {
         image,
@@ -41,11 +43,15 @@ pub(super) fn report(
         pull: sources.pull(image),
         host: &sources.host,
         puller: sources.puller.as_ref(),
+        global_answers: sources.global_answers,
         found,
         now,
         cached: sources.host.cached(),
         known: secrets(found),
     };
+    let (records, recorded_problems) = recorded.map(|each| each.about(typed, found)).unzip();
+    let mut problems = providers.map(|all| gatherer.problems(all)).unwrap_or_default();
+    problems.extend(recorded_problems.unwrap_or_default());
     Report {
         image: typed.to_owned(),
         repository: image.repository().to_owned(),
@@ -54,6 +60,7 @@ pub(super) fn report(
         identity: sources.puller.as_ref().map(identity::puller),
         token_requests: sources.puller.as_ref().map(identity::requests).unwrap_or_default(),
         credentials: found.credentials.iter().map(credential).collect(),
+        records,
         files: sources
             .secrets
             .iter()
@@ -61,7 +68,7 @@ pub(super) fn report(
             .map(|logins| gatherer.file(logins))
             .collect(),
         providers: providers.map(|all| gatherer.providers(all)).unwrap_or_default(),
-        problems: providers.map(|all| gatherer.problems(all)).unwrap_or_default(),
+        problems,
     }
 }
 
@@ -86,6 +93,7 @@ struct Gatherer<'a> {
     pull: Pull,
     host: &'a Host,
     puller: Option<&'a Puller>,
+    global_answers: GlobalAnswers,
     found: &'a Found,
     now: SystemTime,
     /// What the providers now keep.
@@ -150,6 +158,7 @@ impl Gatherer<'_> {
             matches: patterns.iter().any(|pattern| pattern.matches),
             patterns,
             identity: None,
+            global_answers: None,
             command: None,
             result: ProviderResult::NotAsked,
             took_ms: None,
@@ -162,6 +171,7 @@ impl Gatherer<'_> {
         let report = self.found.reports.iter().find(|report| *report.provider == *config.name);
         if let Some(report) = report {
             provider.command = self.command(config);
+            provider.global_answers = identity::global_answers(config, self.global_answers);
             provider.identity =
                 report.identity.as_deref().map(|identity| identity::told(identity, self.now));
             self.tell(&mut provider, report, config);

@@ -8,8 +8,8 @@ use keyfob_control::{
     rule::{Clause, VERB},
 };
 use keyfob_host::{
-    CallError, Identity, IdentityError, IdentityStep, PodIdentity, ServiceAccountCoordinates,
-    Skipped,
+    CallError, GlobalAnswers, Identity, IdentityError, IdentityStep, PodIdentity, ProviderConfig,
+    ServiceAccountCoordinates, Skipped,
 };
 
 use super::{
@@ -94,6 +94,22 @@ fn claims(claims: Claims) -> report::Claims {
         pod: object(claims.kubernetes.pod),
         node: object(claims.kubernetes.node),
     }
+}
+
+/// Whether a provider that uses service accounts may answer for every image, and who says so.
+pub(super) fn global_answers(
+    provider: &ProviderConfig,
+    wished: GlobalAnswers,
+) -> Option<report::GlobalAnswers> {
+    provider.token_attributes.as_ref()?;
+    let allowed = !wished.refused_from(provider);
+    let reason = match (wished, allowed) {
+        (GlobalAnswers::Allow, _) => "by --global-answers allow",
+        (GlobalAnswers::Refuse, _) => "by --global-answers refuse",
+        (_, true) => "as by a kubelet",
+        (_, false) => "as KEP-4412 has it, in whose dialect the provider is written",
+    };
+    Some(report::GlobalAnswers { allowed, reason })
 }
 
 /// The identity that could not be had, and what to do about it; nothing if the failure is of another kind.

@@ -28,6 +28,9 @@ pub(super) struct Report {
     pub(super) token_requests: Vec<TokenRequest>,
     /// The credentials, in the order in which they are tried.
     pub(super) credentials: Vec<Credential>,
+    /// Who has proved access to the image; absent if no directory of records was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) records: Option<Vec<Record>>,
     /// Pull secrets and the docker configuration, in order.
     pub(super) files: Vec<File>,
     /// The providers, in the order of the configuration.
@@ -77,6 +80,17 @@ pub(super) struct Credential {
     pub(super) username: String,
 }
 
+/// A record of pulls of the image.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    /// The id of the image that was pulled by this name.
+    pub(super) image_id: String,
+    /// Whose pods may use it, in words, with the uids of service accounts.
+    #[serde(rename = "for")]
+    pub(super) who: String,
+}
+
 /// A source that is not asked but read.
 #[derive(Debug, Serialize)]
 pub(super) struct File {
@@ -106,6 +120,9 @@ pub(super) struct Provider {
     /// As whom it is asked; absent if without a service account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<Identity>,
+    /// Whether it may answer for every image; absent if it does not match, or uses no service accounts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) global_answers: Option<GlobalAnswers>,
     /// What is run to ask it; `null` if it does not match or there is nothing to run.
     pub(super) command: Option<Command>,
     pub(super) result: ProviderResult,
@@ -120,6 +137,14 @@ pub(super) struct Provider {
     /// What would be different in a kubelet, though nothing is wrong.
     pub(super) notes: Vec<String>,
     pub(super) problems: Vec<Problem>,
+}
+
+/// Whether answers with `cacheKeyType: Global` are used.
+#[derive(Debug, Serialize)]
+pub(super) struct GlobalAnswers {
+    pub(super) allowed: bool,
+    /// Why, in a few words.
+    pub(super) reason: &'static str,
 }
 
 /// A service account and its token, without the token.

@@ -3,11 +3,11 @@
 use super::{
     command,
     report::{
-        Cache, CacheState, Claims, Command, Compared, Credential, File, Identity, Object, Provider,
-        ProviderResult, Puller, Report, TokenRequest,
+        Cache, CacheState, Claims, Command, Compared, Credential, File, GlobalAnswers, Identity,
+        Object, Provider, ProviderResult, Puller, Record, Report, TokenRequest,
     },
 };
-use crate::{match_images::shown, page::Page};
+use crate::{match_images::shown, page::Page, records::short_id};
 
 /// The whole report.
 pub(super) fn print(report: &Report) -> String {
@@ -20,6 +20,7 @@ pub(super) fn print(report: &Report) -> String {
         page.fact("pulled by", &pulled_by(puller));
     }
     report.token_requests.iter().for_each(|request| page.token_request(request));
+    page.facts("record", recorded(report));
     page.problems(&report.problems);
     report.files.iter().for_each(|file| page.file(file));
     report.providers.iter().for_each(|provider| page.provider(provider));
@@ -58,6 +59,10 @@ impl Page {
         self.comparisons("pattern", &provider.patterns);
         if let Some(identity) = &provider.identity {
             self.identity(identity);
+        }
+        if let Some(GlobalAnswers { allowed, reason }) = &provider.global_answers {
+            let whether = if *allowed { "allowed" } else { "refused" };
+            self.fact("global", &format!("answers for every image are {whether}, {reason}"));
         }
         if let Some(command) = &provider.command {
             self.command(command);
@@ -128,6 +133,18 @@ impl Page {
             Some(false) => {}
             None => self.line("  none that this command can find out"),
         }
+    }
+}
+
+/// Who has proved access, a line for each image of the name.
+fn recorded(report: &Report) -> Vec<String> {
+    match report.records.as_deref() {
+        None => Vec::new(),
+        Some([]) => vec!["none: by this name nobody has proved access".to_owned()],
+        Some(records) => records
+            .iter()
+            .map(|Record { image_id, who }| format!("{}: for {who}", short_id(image_id)))
+            .collect(),
     }
 }
 

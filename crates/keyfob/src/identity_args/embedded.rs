@@ -25,12 +25,11 @@ pub(super) struct Who<'a> {
 /// Starts it, and a client that is the pod's node, or without a pod or a wish to be a node somebody who may do everything.
 pub(super) async fn start(
     paths: &[PathBuf],
-    audiences: &[String],
+    policy: Policy,
     who: &Who<'_>,
 ) -> Result<(Api, Running), IdentityArgsError> {
     let objects = Objects::read_files(paths)?;
     let node = if who.as_me { None } else { node(&objects, who)? };
-    let policy = Policy { allowed_kubelet_audiences: audiences.to_vec(), ..Policy::default() };
     let server = ApiServer::start(Options { objects, policy, ..Options::default() }).await?;
     let kubeconfig = match &node {
         Some(node) => server.node_kubeconfig(node),

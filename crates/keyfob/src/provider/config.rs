@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
-use keyfob_api::{GoDuration, ProviderVersion};
-use keyfob_host::{Config, FeatureGates, Invalid, ProviderConfig, TokenAttributes};
+use keyfob_api::{FeatureGates, GoDuration, ProviderVersion};
+use keyfob_host::{Config, Invalid, ProviderConfig, TokenAttributes};
 use keyfob_providers::Provider;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -198,6 +198,7 @@ fn token_attributes(
         require_service_account: Some(provider.needs_token),
         required_service_account_annotation_keys: Vec::new(),
         optional_service_account_annotation_keys: annotations,
+        ..TokenAttributes::default()
     }
 }
 

@@ -11,9 +11,9 @@ use std::{
     path::{self, Path, PathBuf},
 };
 
-use keyfob_api::Timestamp;
+use keyfob_api::{FeatureGates, Timestamp};
 use keyfob_exec::{Clock as _, LookupError, Program, SystemClock, read_bounded};
-use keyfob_host::{Config, FeatureGates, Invalid, ProviderConfig};
+use keyfob_host::{Config, Invalid, ProviderConfig};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 

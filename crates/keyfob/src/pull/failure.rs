@@ -106,14 +106,27 @@ fn why(order: &Order, done: &Done, error: &EnsureError) -> Option<String> {
     match (&done.stored, &order.records) {
         _ if order.wanted.policy == PullPolicy::Always || !was_refused => None,
         (Some(_), Some(Records { root, .. })) => Some(format!(
-            "it is in {layout}, and whoever pulls now has not proved access to it; \"keyfob records list --records-dir {}\" \
-             tells who has",
+            "it is in {layout}, and {} has not proved access to it{}; \"keyfob records list --records-dir {}\" tells who has",
+            whoever(done),
+            if done.account.is_some() { AS_ANOTHER } else { "" },
             root.display()
         )),
         (None, _) if order.wanted.policy == PullPolicy::Never => {
             Some(format!("it is not in {layout}; with another --pull-policy it would be pulled"))
         }
         _ => None,
+    }
+}
+
+/// Whether this is the reason cannot be told here: it would say whom the image is for.
+const AS_ANOTHER: &str =
+    "; what an account of the same name with another uid has proved does not count";
+
+/// Whoever pulls, and nobody else.
+fn whoever(done: &Done) -> String {
+    match done.account.as_deref() {
+        Some(account) => format!("service account {account} (uid {})", account.uid),
+        None => "whoever pulls now".to_owned(),
     }
 }
 

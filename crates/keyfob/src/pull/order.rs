@@ -5,7 +5,8 @@ use std::{io, sync::Arc};
 use keyfob_api::ImageRef;
 use keyfob_host::{
     EnsureError, Ensured, HostCredentials, ImageManager, ImageOptions, MirrorError, Mirrors,
-    Parallelism, PlaceAnswer, PullCredentials as _, RecordsError, Wanted,
+    Parallelism, PlaceAnswer, PullAccess, PullCredentials as _, PullPolicy, RecordsError,
+    ServiceAccountCoordinates, Wanted,
 };
 use keyfob_oci::{Layout, LayoutError, StoredImage};
 use thiserror::Error;
@@ -42,6 +43,10 @@ pub(super) struct Done {
     pub(super) notes: Vec<String>,
     /// The image in the layout, if it is there, whoever may use it.
     pub(super) stored: Option<StoredImage>,
+    /// The service account that a provider was asked with.
+    pub(super) account: Option<Arc<ServiceAccountCoordinates>>,
+    /// The accounts of the same name that had proved access to the image when it was here already.
+    pub(super) earlier: Vec<ServiceAccountCoordinates>,
 }
 
 /// Makes a pull from its beginning to its end, unless a signal stops it, whatever it waits for.
@@ -68,7 +73,7 @@ pub(super) fn carry_out(
 impl Order {
     async fn open(args: &PullArgs, sources: &Sources, image: ImageRef) -> Result<Self, NoOrder> {
         let mirrors = args.registry.mirrors()?;
-        let records = args.records.plan(&args.dest, args.sources.gates())?;
+        let records = args.records.plan(&args.dest, sources.gates)?;
         // The layout first: a directory with records in it and nothing else is none.
         let dest = args.dest.clone();
         let layout = off_thread(move || Layout::create(dest)).await??;
@@ -92,11 +97,28 @@ impl Order {
         let pull = sources.pull(&self.image);
         let credentials = HostCredentials::new(&sources.host, &self.image, &pull)
             .with_mirrors(self.mirrors.of(&self.image));
+        let recorded = self.recorded().await;
         let ensured = self.manager().ensure(&self.wanted, &credentials).await;
         self.screen.close();
         let (answers, notes) = (credentials.answers(), credentials.notes());
+        let account = account(&answers);
+        let earlier = match (&recorded, &account) {
+            (Some(access), Some(account)) => access.earlier_accounts(account).cloned().collect(),
+            _ => Vec::new(),
+        };
         let stored = self.store.stored(&self.image);
-        Done { ensured, obstacles: self.store.obstacles(), answers, notes, stored }
+        let obstacles = self.store.obstacles();
+        Done { ensured, obstacles, answers, notes, stored, account, earlier }
+    }
+
+    /// Who has proved access to the image that is here, if that decides whether it is pulled.
+    async fn recorded(&self) -> Option<PullAccess> {
+        if self.wanted.policy == PullPolicy::Always {
+            return None;
+        }
+        let (files, image) = (self.records.as_ref()?.files.clone(), self.wanted.image.clone());
+        let id = self.store.stored(&self.image)?.id.to_string();
+        off_thread(move || files.access(&image, &id)).await.ok()?
     }
 
     fn manager(&self) -> ImageManager {
@@ -108,6 +130,12 @@ impl Order {
             None => manager.build(),
         }
     }
+}
+
+/// As whom providers were asked: all of them as the same.
+fn account(answers: &[Arc<PlaceAnswer>]) -> Option<Arc<ServiceAccountCoordinates>> {
+    let mut reports = answers.iter().flat_map(|place| &place.answer.reports);
+    reports.find_map(|report| Some(report.identity.as_ref()?.account.clone()))
 }
 
 /// Does what may wait for a file or a lock on a thread of its own: a signal must not wait for it.

@@ -7,10 +7,11 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
+use keyfob_api::FeatureGates;
 use keyfob_exec::{SystemClock, read_bounded};
 use keyfob_host::{
-    FeatureGates, InvalidVerificationSetting, PullRecords, RecordsError, RecordsOptions,
-    VerificationPolicy, VerificationSettings, VerificationSettingsError,
+    InvalidVerificationSetting, PullRecords, RecordsError, RecordsOptions, VerificationPolicy,
+    VerificationSettings, VerificationSettingsError,
 };
 use thiserror::Error;
 

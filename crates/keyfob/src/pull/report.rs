@@ -35,6 +35,7 @@ pub(super) struct Report<'a> {
     source: Option<String>,
     username: Option<String>,
     took_ms: Option<u64>,
+    note: Option<String>,
     attempts: Vec<Tried>,
     providers: Vec<Asked>,
     error: Option<Error<'a>>,
@@ -103,6 +104,7 @@ impl<'a> Report<'a> {
             username: credential.map(|login| login.username().to_owned()),
             took_ms: pulled
                 .map(|pulled| u64::try_from(pulled.took.as_millis()).unwrap_or(u64::MAX)),
+            note: pulled.and_then(|_| recreated(done)),
             attempts: attempts(done, pulled),
             providers: providers(&done.answers),
             error: failure.map(|failure| Error {
@@ -143,6 +145,7 @@ impl<'a> Report<'a> {
             ("from", self.from.clone()),
             ("with", with),
             ("for", self.access.as_deref().map(keyfob_exec::on_one_line)),
+            ("note", self.note.as_deref().map(keyfob_exec::on_one_line)),
             ("layout", Some(shown(&self.layout).into_owned())),
         ];
         let line =
@@ -159,6 +162,21 @@ impl Outcome {
             Some(_) => Self::Present,
         }
     }
+}
+
+/// Why an image that was here was pulled for an account that is on record, as it seems. It is said only to whoever has proved
+/// access: a refusal does not tell whom an image is for.
+fn recreated(done: &Done) -> Option<String> {
+    let account = done.account.as_ref()?;
+    let uids: Vec<&str> = done.earlier.iter().map(|each| each.uid.as_str()).collect();
+    (!uids.is_empty()).then(|| {
+        format!(
+            "service account {account} was recorded with uid {} and has uid {} now: it was deleted and recreated, so access had \
+             to be proved again",
+            uids.join(", "),
+            account.uid
+        )
+    })
 }
 
 /// Those that failed, and the one that did not.

@@ -138,7 +138,7 @@ impl Listed<'_> {
         const TITLES: [&str; 4] = ["IMAGE ID", "NAME", "FOR", "SINCE"];
         let mut rows = vec![TITLES.map(str::to_owned)];
         for record in known {
-            let id = short(&record.image_ref);
+            let id = short_id(&record.image_ref);
             let since = record.last_updated_time.map(|time| time.to_string()).unwrap_or_default();
             let mut row = |name: &str, who: String| {
                 rows.push([id.clone(), name.to_owned(), who, since.clone()]);
@@ -147,7 +147,7 @@ impl Listed<'_> {
                 row("-", access::summary(&PullAccess::default()));
             }
             for (name, access) in &record.credential_mapping {
-                row(&shown(name), keyfob_exec::on_one_line(&access::summary(access)));
+                row(&shown(name), keyfob_exec::on_one_line(&access::with_uids(access)));
             }
         }
         for Intent { image, state } in &self.intents {
@@ -162,7 +162,7 @@ impl Listed<'_> {
 }
 
 /// As much of an id as container runtimes show.
-fn short(id: &str) -> String {
+pub(crate) fn short_id(id: &str) -> String {
     const DIGITS: usize = 12;
     match id.strip_prefix("sha256:") {
         Some(hex) => format!("sha256:{}", shown(&hex.chars().take(DIGITS).collect::<String>())),

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use keyfob_api::document::Position;
+use keyfob_api::{RemovedGate, document::Position};
 use keyfob_exec::printable;
 use keyfob_host::{Config, ConfigError, Place, Warning};
 use serde::{Serialize, Serializer};
@@ -246,10 +246,13 @@ impl Trouble {
         )
     }
 
-    pub(super) fn removed_gate(gate: &str, since: &str) -> Self {
-        let message = format!("kubelets since {since} have no feature gate {gate}");
-        let help = "take it out of the kubelet's feature gates";
-        Self { kubelet_refuses: true, ..Self::new("", "", message, help) }
+    pub(super) fn removed_gate(gate: &RemovedGate) -> Self {
+        Self { kubelet_refuses: true, ..Self::new("", "", gate.to_string(), &gate.help()) }
+    }
+
+    pub(super) fn unread_gate(gate: &str) -> Self {
+        let message = format!("the feature gate {gate} decides nothing in a kubelet");
+        Self::new("", "", message, "set it on the kube-apiserver, which reads it")
     }
 
     pub(super) fn proposed_gate(gate: &str) -> Self {

@@ -11,6 +11,8 @@ mod node;
 mod cluster;
 mod embedded;
 mod faults;
+mod feature_gates;
+mod global_answers;
 mod node_check;
 mod refusals;
 mod token_directory;

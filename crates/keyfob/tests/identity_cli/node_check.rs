@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Two nodes, and a pod on each. No role allows nodes an audience.
-const OBJECTS: &str = "\
+pub(crate) const OBJECTS: &str = "\
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: cart, namespace: shop, annotations: {example.com/role: puller}}
@@ -54,25 +54,30 @@ metadata: {name: n2}
 ";
 
 /// `keyfob apiserver`, while this lives, and a node that pulls.
-struct World {
+pub(crate) struct World {
     server: Child,
-    node: Node,
+    pub(crate) node: Node,
 }
 
 impl World {
     fn new(objects: &str) -> Self {
+        Self::with(objects, &[])
+    }
+
+    /// With more flags for the API server.
+    pub(crate) fn with(objects: &str, flags: &[&str]) -> Self {
         let node = node();
         let file = node.file("objects.yaml", objects);
         let mut server = program();
         server.args(["apiserver", "--objects", &file, "--kubeconfig-dir"]).arg(node.path("users"));
-        let mut server = server.stdout(Stdio::piped()).spawn().unwrap();
+        let mut server = server.args(flags).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with("serving on "), "{line}");
         Self { server, node }
     }
 
-    fn run(&self, command: &str, user: &str, flags: &str) -> Said {
+    pub(crate) fn run(&self, command: &str, user: &str, flags: &str) -> Said {
         let kubeconfig = self.node.path(&format!("users/{user}.kubeconfig"));
         let flags: Vec<_> = flags.split_whitespace().collect();
         let place = ["--kubeconfig", kubeconfig.to_str().unwrap()];

@@ -66,7 +66,7 @@ fn json_is_the_documented_object() {
     let expected = json!({
         "image": image, "name": image, "policy": "IfNotPresent", "layout": layout, "records": layout,
         "result": "pulled", "imageId": pushed.configs[0], "digest": pushed.digest, "manifest": pushed.digest,
-        "platform": "linux/amd64", "size": null, "from": image, "source": null, "username": null, "tookMs": null,
+        "platform": "linux/amd64", "size": null, "from": image, "source": null, "username": null, "tookMs": null, "note": null,
         "attempts": [{"from": image, "source": null, "username": null, "result": "pulled", "message": null}],
         "providers": [], "error": null,
     });

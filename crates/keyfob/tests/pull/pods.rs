@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     machine::Machine,
-    node::{Node, Said},
+    node::{Node, Said, keyfob},
     registry::{PASSWORD, Served, layer},
 };
 
@@ -75,20 +75,23 @@ impl Street {
         let street = Self { machine, served, node, tokens };
         for (namespace, account) in [("shop", "cart"), ("street", "visitor")] {
             for number in [1, 2] {
-                street.token_of(namespace, account, &format!("{account}-{number}"));
+                street.token_of(
+                    [namespace, account, &format!("u-{account}")],
+                    &format!("{account}-{number}"),
+                );
             }
         }
         street
     }
 
-    /// A pod's token, as a projected volume has it.
-    fn token_of(&self, namespace: &str, account: &str, pod: &str) {
+    /// A token of a pod of this account, which has a namespace, a name and a uid, as a projected volume has it.
+    fn token_of(&self, [namespace, account, uid]: [&str; 3], pod: &str) {
         let claims = json!({
             "aud": [AUDIENCE], "exp": END, "iat": END - 3600, "iss": "https://cluster.example",
             "kubernetes.io": {
                 "namespace": namespace,
                 "pod": {"name": pod, "uid": format!("u-{pod}")},
-                "serviceaccount": {"name": account, "uid": format!("u-{account}")},
+                "serviceaccount": {"name": account, "uid": uid},
             },
             "sub": format!("system:serviceaccount:{namespace}:{account}"),
         });
@@ -102,19 +105,25 @@ impl Street {
 
     /// Pulls as a pod.
     fn pull(&self, account: &str, pod: &str, args: &[&str]) -> Said {
-        let uid = format!("u-{pod}");
-        let identity = ["--service-account", account, "--pod", pod, "--pod-uid", &uid];
-        let all = [&identity[..], &["--token-dir", &self.tokens, "--quiet"], args].concat();
-        self.machine.pull_on(&self.node, &self.image(), &all)
+        let flags = self.as_pod(account, pod);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(["--quiet"]).collect();
+        self.machine.pull_on(&self.node, &self.image(), &[&flags, args].concat())
     }
 
-    /// What whoever runs the node is told about an image that is not for whoever pulls.
-    fn operators_line(&self) -> String {
+    /// The flags of a pod.
+    fn as_pod(&self, account: &str, pod: &str) -> Vec<String> {
+        let uid = format!("u-{pod}");
+        let identity = ["--service-account", account, "--pod", pod, "--pod-uid", &uid];
+        identity.into_iter().chain(["--token-dir", &self.tokens]).map(str::to_owned).collect()
+    }
+
+    /// What whoever runs the node is told about an image that is not for whoever pulls, who is this account.
+    fn operators_line(&self, account: &str, uid: &str) -> String {
         let dest = self.machine.dest();
         let dest = dest.display();
         format!(
-            "keyfob: it is in {dest}, and whoever pulls now has not proved access to it; \"keyfob records list --records-dir \
-             {dest}\" tells who has"
+            "keyfob: it is in {dest}, and service account {account} (uid {uid}) has not proved access to it; what an account of \
+             the same name with another uid has proved does not count; \"keyfob records list --records-dir {dest}\" tells who has"
         )
     }
 }
@@ -139,7 +148,7 @@ fn a_pod_that_has_not_proved_access_is_refused_what_is_on_disk() {
         lines[0],
         format!("keyfob: Failed to pull image \"{}\": ErrImagePull", street.image())
     );
-    assert_eq!(lines[1], street.operators_line());
+    assert_eq!(lines[1], street.operators_line("street/visitor", "u-visitor"));
     assert!(!refused.stderr.contains("shop/cart"), "{}", refused.stderr);
     assert!(!refused.stderr.contains("sha256:"), "{}", refused.stderr);
     assert!(
@@ -188,9 +197,53 @@ fn never_tells_the_owner_of_a_pod_nothing_and_whoever_runs_the_node_where_to_loo
         "keyfob: Container image \"{}\" is not present with pull policy of Never",
         street.image()
     );
-    assert_eq!(lines, [kubelets, street.operators_line()]);
+    assert_eq!(lines, [kubelets, street.operators_line("street/visitor", "u-visitor")]);
     let entitled = street.pull("shop/cart", "cart-2", &["--pull-policy", "Never"]);
     assert_eq!(entitled.code, 0, "{}", entitled.stderr);
+}
+
+#[test]
+fn an_account_that_was_recreated_must_prove_its_access_again_and_that_is_told() {
+    let street = Street::new();
+    assert_eq!(street.pull("shop/cart", "cart-1", &[]).code, 0);
+    street.token_of(["shop", "cart", "u-cart-anew"], "cart-2");
+
+    // A refusal tells the same as to any stranger: it must not say whom the image is for.
+    let refused = street.pull("shop/cart", "cart-2", &["--pull-policy", "Never"]);
+    assert_eq!(refused.code, 3, "{}", refused.stderr);
+    let line = refused.stderr.lines().nth(1).unwrap();
+    assert_eq!(line, street.operators_line("shop/cart", "u-cart-anew"));
+
+    let records = ["--records-dir", street.machine.dest().to_str().unwrap()].map(str::to_owned);
+    let list = || {
+        let args = [&["records".to_owned(), "list".to_owned()], &records[..]].concat();
+        keyfob(&args.iter().map(String::as_str).collect::<Vec<_>>()).stdout
+    };
+    let before = "  pods of the service account shop/cart (uid u-cart)  ";
+    assert!(list().contains(before), "{}", list());
+    let flags = [&street.as_pod("shop/cart", "cart-2")[..], &records[..]].concat();
+    let explain = || {
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        street.node.run("explain", &[&[&*street.image()], &flags[..]].concat()).stdout
+    };
+    let problem = "\
+  problem      service account shop/cart is recorded with uid u-cart and has uid u-cart-anew now: it was deleted and recreated, and \
+counts as another
+    do         let it prove its access by a pull, with a pull policy other than Never; then it is recorded too
+";
+    let told = explain();
+    assert!(told.contains(": for pods of the service account shop/cart (uid u-cart)\n"), "{told}");
+    assert!(told.contains(problem), "{told}");
+
+    let proved = street.pull("shop/cart", "cart-2", &[]);
+    assert_eq!(proved.code, 0, "{}", proved.stderr);
+    let note = "  note      service account shop/cart was recorded with uid u-cart and has uid u-cart-anew now: it was deleted and \
+                recreated, so access had to be proved again\n";
+    assert!(proved.stdout.contains(note), "{}", proved.stdout);
+
+    let again = street.pull("shop/cart", "cart-2", &["-o", "json"]).json();
+    assert_eq!((&again["result"], &again["note"]), (&json!("present"), &json!(null)));
+    assert!(!explain().contains("it was deleted and recreated"), "{}", explain());
 }
 
 #[test]

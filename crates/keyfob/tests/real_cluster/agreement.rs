@@ -13,9 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use keyfob_api::FeatureGates;
 use keyfob_control::{
     facts::{Cluster as Live, judge, judge_objects},
-    node_authorizer::{self, Gates},
+    node_authorizer,
     objects::{Kind, Objects},
     rbac::{self, Attributes},
     rule::{Asked, Clause, Policy, Verdict},
@@ -148,7 +149,8 @@ impl<'a> Sides<'a> {
     /// What is said to a node that has no pod of the account, unless a role lets it ask for any token.
     fn unrelated(&self, asked: &Asked) -> Option<String> {
         let attributes = Attributes::from(asked);
-        let opinion = node_authorizer::authorize(&self.objects, Gates::default(), &attributes);
+        let opinion =
+            node_authorizer::authorize(&self.objects, FeatureGates::default(), &attributes);
         let by_role = rbac::authorize(&self.objects, &attributes);
         (!opinion.allowed && !by_role.allowed).then(|| {
             format!(

@@ -151,6 +151,7 @@ pub(crate) fn with_attributes(
         require_service_account: Some(true),
         required_service_account_annotation_keys: keys(required),
         optional_service_account_annotation_keys: keys(optional),
+        ..TokenAttributes::default()
     };
     ProviderConfig { token_attributes: Some(attributes), ..config }
 }

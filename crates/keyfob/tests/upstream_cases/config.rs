@@ -6,8 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use keyfob_api::FeatureGates;
 use keyfob_exec::Program;
-use keyfob_host::{Config, EnvVar, FeatureGates, ProviderConfig, TokenAttributes};
+use keyfob_host::{Config, EnvVar, ProviderConfig, TokenAttributes};
 use serde_json::{Map, Value, json};
 
 use crate::{Check, fact, same, text};
@@ -131,6 +132,7 @@ fn from_go(go: &Value) -> ProviderConfig {
         require_service_account: go["RequireServiceAccount"].as_bool(),
         required_service_account_annotation_keys: strings(&go[REQUIRED]),
         optional_service_account_annotation_keys: strings(&go[OPTIONAL]),
+        ..TokenAttributes::default()
     };
     ProviderConfig {
         name: string(&go["Name"]),

@@ -3,9 +3,10 @@
 //! The rows of upstream's unit test bring their own cluster. Those of its integration tests name one, which is built here
 //! after the words of their names.
 
+use keyfob_api::FeatureGates;
 use keyfob_control::{
     facts::{Manifests, judge_objects},
-    node_authorizer::{self, Gates},
+    node_authorizer,
     objects::{Kind, Objects},
     rbac::Attributes,
     rule::{Asked, BoundObject, Clause, Facts, Opinion, Policy, Question, Step, Verdict, decide},
@@ -97,7 +98,8 @@ fn admit(file: &Value, row: &Value) -> Result<(), String> {
     let uid = row["bound_pod_uid"].as_str().unwrap_or_default();
     asked.bound = row["bound_pod"].as_str().map(|pod| BoundObject::pod(pod, uid));
     let restrict_audiences = row["gate"].as_bool().unwrap_or(false);
-    let policy = Policy { restrict_audiences, ..Policy::default() };
+    let mut policy = Policy::default();
+    policy.gates.node_audience_restriction = restrict_audiences;
     let (verdict, access) = with_authorizer(&asked, &policy, &cluster.0, &row["authorizer"])?;
     fact("the authorizer is asked", &access, &row["authorizer"].is_object())?;
     judge(&verdict, &format!("{}: {}", text(row, "expected"), text(row, "expected_error_contains")))
@@ -188,7 +190,8 @@ fn without_gate(_: &Value, row: &Value) -> Result<(), String> {
     } else if named("different node") {
         asked.user = Asked::by_node("node2").user;
     }
-    let policy = Policy { restrict_audiences: false, ..Policy::default() };
+    let mut policy = Policy::default();
+    policy.gates.node_audience_restriction = false;
     judge(&judge_objects(&asked, &policy, &cluster.0), text(row, "expected"))
 }
 
@@ -323,11 +326,12 @@ fn node_authorizer(_: &Value, row: &Value) -> Result<(), String> {
 }
 
 /// `null`: the defaults; a gate that is not named is off.
-fn gates(features: &Value) -> Gates {
-    let Some(features) = features.as_str() else { return Gates::default() };
-    let on = |gate: &str| features.contains(&format!("{gate}=true"));
-    Gates {
-        credential_provider_tokens: on("KubeletServiceAccountTokenForCredentialProviders"),
-        pod_certificate_request: on("PodCertificateRequest"),
+fn gates(features: &Value) -> FeatureGates {
+    let mut gates = FeatureGates::default();
+    if let Some(features) = features.as_str() {
+        let on = |gate: &str| features.contains(&format!("{gate}=true"));
+        gates.service_account_token = on("KubeletServiceAccountTokenForCredentialProviders");
+        gates.pod_certificate_request = on("PodCertificateRequest");
     }
+    gates
 }

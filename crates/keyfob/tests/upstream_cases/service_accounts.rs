@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use keyfob_api::FeatureGates;
 use keyfob_host::{
-    Answer, CacheKey, Chain, FeatureGates, Host, IdentityError, ProviderConfig, ProviderOutcome,
+    Answer, CacheKey, Chain, Host, IdentityError, ProviderConfig, ProviderOutcome,
     ServiceAccountCoordinates, ServiceAccountKey, Skipped,
 };
 use serde_json::{Value, json};

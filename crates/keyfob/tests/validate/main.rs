@@ -1,6 +1,8 @@
 //! `keyfob validate` as its users see it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
 
+mod gates;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -147,46 +149,37 @@ fn a_text_of_the_file_cannot_steer_the_terminal() {
     assert!(stdout.contains("a/b/\\u{1b}[2J") && !stdout.contains('\u{1b}'), "{stdout:?}");
 }
 
+/// KEP-4412 has the audience, and annotations that are optional.
 #[test]
-fn gates_decide_and_unknown_ones_are_told() {
-    let tokens = "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n";
-    let folder = with(&format!("{GOOD}{tokens}"));
-    let gates = |gates: &str| validate(&["c.yaml", "--feature-gates", gates], folder.path());
+fn what_the_kep_calls_complete_is_told_which_two_fields_a_kubelet_requires() {
+    let folder = with(&format!("{GOOD}  tokenAttributes: {{serviceAccountTokenAudience: a}}\n"));
 
-    assert_eq!(validate(&["c.yaml"], folder.path()).0, 0);
-    let (code, stdout, _) = gates("KubeletServiceAccountTokenForCredentialProviders=false");
+    let (code, stdout, _) = validate(&["c.yaml"], folder.path());
+
     assert_eq!(code, 1);
-    assert!(
-        stdout.contains("c.yaml:8:20: error: providers.tokenAttributes: Forbidden: "),
-        "{stdout}"
-    );
-    let (code, stdout, _) = gates("NodeSwap=true");
-    assert_eq!(code, 0);
-    assert!(
-        stdout.starts_with("warning: the feature gate NodeSwap decides nothing here\n"),
-        "{stdout}"
-    );
-    let (code, stdout, _) = gates("ServiceAccountTokenForKubeletCredentialProviders=false");
-    assert_eq!(code, 1);
-    assert!(
-        stdout.contains("error: ServiceAccountTokenForKubeletCredentialProviders is KEP-4412's"),
-        "{stdout}"
-    );
-    assert_eq!(gates("NodeSwap").0, 2);
-}
+    let told = "\
+c.yaml:8:20: error: providers.tokenAttributes.requireServiceAccount: Required value
+    help: add `requireServiceAccount: true` and `cacheType: ServiceAccount` to tokenAttributes: a kubelet requires both fields, \
+which KEP-4412 does not have
+c.yaml:8:20: error: providers.tokenAttributes.cacheType: Required value: cacheType is required to be set when tokenAttributes is \
+specified. Supported values are: ServiceAccount, Token
+    help: write ServiceAccount if answers depend on the service account alone, Token if they depend on the pod's token
+not valid, a kubelet would not start with it: 2 errors
+";
+    assert_eq!(stdout, told);
 
-#[test]
-fn gates_may_be_given_in_several_lists_and_the_last_counts() {
-    let tokens = "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n";
-    let folder = with(&format!("{GOOD}{tokens}"));
-    let [on, off] = ["true", "false"]
-        .map(|value| format!("KubeletServiceAccountTokenForCredentialProviders={value}"));
-    let code = |first: &str, second: &str| {
-        let args = ["c.yaml", "--feature-gates", first, "--feature-gates", second];
-        validate(&args, folder.path()).0
-    };
+    let fields =
+        "serviceAccountTokenAudience: a, requireServiceAccount: true, cacheType: ServiceAccount";
+    let folder = with(&format!("{GOOD}  tokenAttributes: {{{fields}}}\n"));
+    assert_eq!(validate(&["c.yaml"], folder.path()).0, 0, "the help is followed");
 
-    assert_eq!((code(&on, &off), code(&off, &on), code(&off, "NodeSwap=true")), (1, 0, 1));
+    let one = "serviceAccountTokenAudience: a, cacheType: ServiceAccount";
+    let folder = with(&format!("{GOOD}  tokenAttributes: {{{one}}}\n"));
+    let (_, stdout, _) = validate(&["c.yaml"], folder.path());
+    assert!(
+        !stdout.contains("KEP-4412") && stdout.contains("    help: write true to "),
+        "{stdout}"
+    );
 }
 
 #[test]
@@ -230,10 +223,6 @@ fn whatever_keeps_a_kubelet_from_starting_exits_with_1() {
         (
             "c.yaml --feature-gates ServiceAccountTokenForKubeletCredentialProviders=true",
             "error: ServiceAccountTokenForKubeletCredentialProviders is KEP-4412's name",
-        ),
-        (
-            "c.yaml --feature-gates KubeletCredentialProviders=true",
-            "error: kubelets since 1.28 have no feature gate KubeletCredentialProviders",
         ),
     ] {
         let flags: Vec<_> = flags.split(' ').collect();
