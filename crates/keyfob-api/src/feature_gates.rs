@@ -180,7 +180,7 @@ const ALWAYS_ON: &str = "credential providers are always on since 1.26";
 const DROP_BOTH_FLAGS: &str = "to turn credential providers off, remove --image-credential-provider-config and \
                                --image-credential-provider-bin-dir as well";
 
-const REMOVED: [Removed; 3] = [
+const REMOVED: [Removed; 4] = [
     Removed {
         name: "KubeletCredentialProviders",
         proposal: None,
@@ -194,6 +194,13 @@ const REMOVED: [Removed; 3] = [
         since: "1.28",
         instead_of_true: ALWAYS_ON,
         instead_of_false: DROP_BOTH_FLAGS,
+    },
+    Removed {
+        name: "DynamicKubeletConfig",
+        proposal: None,
+        since: "1.26",
+        instead_of_true: "kubelets read their configuration when they start: restart the kubelet after a change",
+        instead_of_false: "kubelets read their configuration when they start only, as they did with this gate off",
     },
     Removed {
         name: "DisableKubeletCloudCredentialProviders",
