@@ -59,7 +59,7 @@ pub use call_error::CallError;
 pub use chain::Chain;
 pub use config::{
     Config, ConfigError, EnvVar, ErrorKind, Invalid, Place, Protocol, ProviderConfig, ReadError,
-    ReadProblem, TokenAttributes, Warning,
+    ReadProblem, TokenAttributes, Warning, kubelet_error_of_directory,
 };
 pub use docker_config::{DockerConfig, DockerConfigError, DockerConfigProblem};
 pub use gates::{FeatureGates, GatesError, ParsedGates};
