@@ -12,6 +12,7 @@
 )]
 #![expect(dead_code, reason = "scenarios to come use the rest")]
 
+mod agreement;
 mod api;
 #[path = "../support/authority.rs"]
 mod authority;
@@ -29,6 +30,7 @@ mod process;
 mod providers;
 mod registry;
 mod shell;
+mod start;
 #[path = "../support/token_issuer.rs"]
 mod token_issuer;
 mod wait;
@@ -68,6 +70,8 @@ const SCENARIOS: &[Scenario] = scenarios! {
     providers::all_plugins_share_one_configuration,
     providers::why_a_plugin_failed_is_only_in_the_log,
     providers::a_kubelet_needs_both_flags,
+    agreement::get_prints_the_order_in_which_the_kubelet_tries_credentials,
+    start::the_kubelet_starts_exactly_where_validate_exits_with_0,
 };
 
 fn main() -> ExitCode {
