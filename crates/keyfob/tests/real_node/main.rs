@@ -16,6 +16,7 @@ mod agreement;
 mod api;
 #[path = "../support/authority.rs"]
 mod authority;
+mod client;
 mod cluster;
 mod containerd;
 mod documented;
@@ -72,6 +73,11 @@ const SCENARIOS: &[Scenario] = scenarios! {
     providers::a_kubelet_needs_both_flags,
     agreement::get_prints_the_order_in_which_the_kubelet_tries_credentials,
     start::the_kubelet_starts_exactly_where_validate_exits_with_0,
+    client::exec_users_are_known_by_their_tokens_and_certificates,
+    client::exec_logs_port_forward_and_watches_go_through_the_proxy,
+    client::many_kubectls_at_once_log_in_once,
+    client::a_revoked_token_is_replaced,
+    client::a_new_certificate_is_presented_before_the_old_one_ends,
 };
 
 fn main() -> ExitCode {
