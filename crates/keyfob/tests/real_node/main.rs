@@ -22,6 +22,7 @@ mod containerd;
 mod documented;
 mod hosts;
 mod image;
+mod load;
 #[path = "../support/moto.rs"]
 mod moto;
 mod node;
@@ -78,6 +79,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     client::many_kubectls_at_once_log_in_once,
     client::a_revoked_token_is_replaced,
     client::a_new_certificate_is_presented_before_the_old_one_ends,
+    load::a_hundred_pods_with_twenty_images_start_on_a_cold_node,
 };
 
 fn main() -> ExitCode {
