@@ -2,7 +2,8 @@
 //!
 //! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe;
 //!   `conceal` keeps secrets out of upstream's texts).
-//! - `validate`: what a kubelet refuses; `lint`: what it accepts and its owner regrets.
+//! - `validate`: what a kubelet refuses; `lookup`: what it says of missing plugins; `lint`: what it accepts and its
+//!   owner regrets.
 //! - `migrate`: the whole in today's form.
 //!
 //! Upstream: `CredentialProviderConfig` of `k8s.io/kubelet/config` (v1, v1beta1, v1alpha1).
@@ -15,6 +16,7 @@ mod error;
 mod go_files;
 mod help;
 mod lint;
+mod lookup;
 mod meta;
 mod migrate;
 mod origin;
@@ -30,6 +32,7 @@ use keyfob_api::{GoDuration, Secret};
 
 pub use error::{ConfigError, ErrorKind, Invalid};
 pub use lint::Warning;
+pub use lookup::kubelet_error_of_directory;
 use origin::Origin;
 pub use origin::Place;
 pub use read_error::{ReadError, ReadProblem};

@@ -58,7 +58,7 @@ pub use call_error::CallError;
 pub use chain::Chain;
 pub use config::{
     Config, ConfigError, EnvVar, ErrorKind, Invalid, Place, Protocol, ProviderConfig, ReadError,
-    ReadProblem, TokenAttributes, TokenDialect, Warning,
+    ReadProblem, TokenAttributes, TokenDialect, Warning, kubelet_error_of_directory,
 };
 pub use docker_config::{DockerConfig, DockerConfigError, DockerConfigProblem};
 pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloaded};

@@ -6,7 +6,7 @@ mod report;
 use std::path::Path;
 
 use keyfob_api::KubernetesComponent;
-use keyfob_host::{Config, ReadError, ReadProblem};
+use keyfob_host::{Config, ReadError, ReadProblem, kubelet_error_of_directory};
 
 use crate::{
     Outcome, Verdict,
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &ValidateArgs) -> Outcome {
     match Config::read(path) {
         Ok(config) if args.migrate => migrated(&config, path, args),
         Ok(config) => printed(judged(&config, args, args.reader), args),
-        Err(error) => printed(unread(path, &error, args.reader), args),
+        Err(error) => printed(unread(path, &error, args), args),
     }
 }
 
@@ -53,10 +53,16 @@ fn migrated(config: &Config, path: &Path, args: &ValidateArgs) -> Outcome {
 fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
     let gates = args.host.gates.parse(&[KubernetesComponent::Kubelet]);
     let mut report = Report::of_config(config, args.host.bin_dir.is_some());
+    let plugins = args.host.bin_dir.as_deref();
     if let Err(invalid) = config.validate(gates.gates) {
         report.refuse(&invalid.to_string(), invalid.errors().iter().map(Trouble::from));
+    } else if let Some(text) = plugins.and_then(|path| config.kubelet_error_of_plugins(path)) {
+        report.kubelet_says(&text);
     }
-    let lint = config.lint(args.host.bin_dir.as_deref());
+    if let Some(text) = plugins.and_then(kubelet_error_of_directory) {
+        report.kubelet_says(&text);
+    }
+    let lint = config.lint(plugins);
     let lint = lint.iter().map(Trouble::from);
     report.add(lint.map(|trouble| trouble.advising(!args.migrate)), reader);
     // Keyfob refuses removed gates as well, so they are errors whoever the configuration is for.
@@ -68,12 +74,15 @@ fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
 }
 
 /// A plugin's answer is none of the kinds that a configuration can be.
-fn unread(path: &Path, error: &ReadError, reader: Reader) -> Report {
+fn unread(path: &Path, error: &ReadError, args: &ValidateArgs) -> Report {
     let answer = (error.problem() == ReadProblem::Kind).then(|| answer::judged(path)).flatten();
     answer.unwrap_or_else(|| {
-        let mut report = Report::unread(reader);
+        let mut report = Report::unread(args.reader);
         report.refuse(&error.to_string(), error.errors().iter().map(Trouble::from));
         report.omit(error.omitted());
+        if let Some(text) = args.host.bin_dir.as_deref().and_then(kubelet_error_of_directory) {
+            report.kubelet_says(&text);
+        }
         report
     })
 }

@@ -26,7 +26,7 @@ impl fmt::Display for PathError<'_> {
 }
 
 /// Go has the C library's words, in lower case and without a number.
-fn words(error: &io::Error) -> String {
+pub(super) fn words(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::InvalidInput {
         return "invalid argument".to_owned();
     }

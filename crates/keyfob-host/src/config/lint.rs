@@ -7,7 +7,9 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 use keyfob_api::GoDuration;
 use keyfob_exec::{LookupError, Program, TrustPolicy, check_trust};
 
-use super::{Config, Place, Protocol, ProviderConfig, TokenDialect, patterns};
+use super::{
+    Config, Place, Protocol, ProviderConfig, TokenDialect, lookup::lookup_error, patterns,
+};
 
 /// Something that is allowed and probably not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +170,8 @@ impl Linter<'_> {
                     LookupError::NotFound { .. } => "install it there or correct its name",
                     _ => "install the plugin, or correct the name",
                 };
-                self.warn("name", &error.to_string(), help).kubelet_refuses = true;
+                let kubelet_refuses = lookup_error(directory, &self.provider.name).is_some();
+                self.warn("name", &error.to_string(), help).kubelet_refuses = kubelet_refuses;
                 return;
             }
         };

@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct Report {
     pub(super) valid: bool,
     hash: String,
-    /// The kubelet's own text; empty if it has nothing to say.
+    /// The kubelet's own text; empty if it has nothing to say, and for a proposal's dialect, which Keyfob reads.
     aggregate: String,
     errors: Troubles,
     #[serde(skip_serializing_if = "is_zero")]
@@ -146,8 +146,13 @@ impl Report {
     /// Says what is wrong. What could be read keeps its hash, as upstream, where reading comes before judging.
     pub(super) fn refuse(&mut self, aggregate: &str, errors: impl Iterator<Item = Trouble>) {
         self.valid = false;
-        self.aggregate = shortened(aggregate);
+        self.kubelet_says(aggregate);
         self.errors.extend(errors);
+    }
+
+    /// Sets the kubelet's own text. Each of the steps of its start has one, and the first that fails counts.
+    pub(super) fn kubelet_says(&mut self, text: &str) {
+        self.aggregate = shortened(text);
     }
 
     /// Counts errors that are not listed.

@@ -15,7 +15,8 @@ use crate::{
     process::Process,
 };
 
-const URL: &str = "https://127.0.0.1:6443";
+/// The API server's address.
+pub(crate) const URL: &str = "https://127.0.0.1:6443";
 const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEERS: &str = "http://127.0.0.1:2380";
 

@@ -12,16 +12,19 @@
 )]
 #![expect(dead_code, reason = "scenarios to come use the rest")]
 
+mod agreement;
 mod api;
 mod audience;
 #[path = "../support/authority.rs"]
 mod authority;
+mod client;
 mod cluster;
 mod containerd;
 mod documented;
 mod hosts;
 mod identity;
 mod image;
+mod load;
 #[path = "../support/moto.rs"]
 mod moto;
 mod node;
@@ -31,6 +34,7 @@ mod process;
 mod providers;
 mod registry;
 mod shell;
+mod start;
 #[path = "../support/token_issuer.rs"]
 mod token_issuer;
 mod wait;
@@ -79,6 +83,14 @@ const SCENARIOS: &[Scenario] = scenarios! {
     audience::the_webhook_works_beside_the_restriction_of_audiences,
     audience::the_webhook_replaces_the_restriction_of_audiences,
     audience::a_certificate_is_renewed_without_a_failed_token_request,
+    agreement::get_prints_the_order_in_which_the_kubelet_tries_credentials,
+    start::the_kubelet_starts_exactly_where_validate_exits_with_0,
+    client::exec_users_are_known_by_their_tokens_and_certificates,
+    client::exec_logs_port_forward_and_watches_go_through_the_proxy,
+    client::many_kubectls_at_once_log_in_once,
+    client::a_revoked_token_is_replaced,
+    client::a_new_certificate_is_presented_before_the_old_one_ends,
+    load::a_hundred_pods_with_twenty_images_start_on_a_cold_node,
 };
 
 fn main() -> ExitCode {

@@ -200,7 +200,7 @@ impl KubeletCommand {
     }
 }
 
-fn health() -> Result<String, String> {
+pub(crate) fn health() -> Result<String, String> {
     let mut answer = String::new();
     let mut ask = || {
         let mut connection = TcpStream::connect("127.0.0.1:10248")?;

@@ -248,6 +248,53 @@ fn whatever_keeps_a_kubelet_from_starting_exits_with_1() {
 }
 
 #[test]
+fn json_has_the_kubelets_own_text_about_plugins_too() {
+    let folder = with(GOOD);
+    let path = folder.path();
+    fs::create_dir(path.join("empty")).unwrap();
+    fs::create_dir_all(path.join("directory/p")).unwrap();
+    fs::create_dir(path.join("unexecutable")).unwrap();
+    fs::write(path.join("unexecutable/p"), "").unwrap();
+    fs::write(path.join("broken.yaml"), "").unwrap();
+    let inspecting = "error inspecting binary executable : exec: ";
+    for (flags, text) in [
+        ("c.yaml --bin-dir nowhere", "plugin binary directory nowhere did not exist".to_owned()),
+        (
+            "broken.yaml --bin-dir nowhere",
+            "plugin binary directory nowhere did not exist".to_owned(),
+        ),
+        ("c.yaml --bin-dir empty", "plugin binary executable  did not exist".to_owned()),
+        ("c.yaml --bin-dir directory", format!("{inspecting}\"directory/p\": is a directory")),
+        (
+            "c.yaml --bin-dir unexecutable",
+            format!("{inspecting}\"unexecutable/p\": permission denied"),
+        ),
+        ("c.yaml --bin-dir c.yaml", format!("{inspecting}\"c.yaml/p\": not a directory")),
+    ] {
+        let flags: Vec<_> = flags.split(' ').chain(["-o", "json"]).collect();
+        let (code, stdout, _) = validate(&flags, path);
+        let report: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!((code, &report["aggregate"]), (1, &json!(text)), "{flags:?}: {stdout}");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "only a program makes a pipe")]
+fn a_plugin_that_only_keyfob_refuses_is_a_warning() {
+    let folder = with(GOOD);
+    let mut mkfifo = std::process::Command::new("mkfifo");
+    assert!(mkfifo.arg("--mode=755").arg(folder.path().join("p")).status().unwrap().success());
+
+    let (code, stdout, _) = validate(&["c.yaml", "--bin-dir", "."], folder.path());
+
+    assert_eq!(code, 0, "a kubelet starts with it: {stdout}");
+    assert!(
+        stdout.contains("warning: ") && stdout.contains("it is not a regular file"),
+        "{stdout}"
+    );
+}
+
+#[test]
 fn the_kubelets_names_of_the_flags_are_known_and_unchecked_plugins_are_mentioned() {
     let folder = with(GOOD);
     fs::create_dir(folder.path().join("bin")).unwrap();
