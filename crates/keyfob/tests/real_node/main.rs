@@ -25,8 +25,13 @@ mod parts;
 mod pod;
 mod process;
 mod providers;
+mod record_garbage;
+mod record_kills;
+mod record_procedure;
+mod records;
 mod registry;
 mod shell;
+mod teams;
 #[path = "../support/token_issuer.rs"]
 mod token_issuer;
 mod wait;
@@ -55,7 +60,17 @@ macro_rules! scenarios {
     };
 }
 
-const SCENARIOS: &[Scenario] = scenarios![providers::without_a_provider_the_pull_is_refused,];
+const SCENARIOS: &[Scenario] = scenarios![
+    providers::without_a_provider_the_pull_is_refused,
+    records::each_policy_verifies_the_images_that_it_names,
+    record_procedure::the_documented_order_lets_in_whom_the_image_was_pulled_for,
+    record_procedure::beside_a_running_kubelet_the_wrong_pod_is_let_in,
+    record_kills::a_kubelet_killed_during_a_pull_lets_nobody_in_without_proof,
+    record_kills::a_keyfob_killed_during_a_pull_lets_nobody_in_without_proof,
+    record_kills::a_pull_that_a_kubelet_did_not_finish_is_left_to_the_kubelet,
+    record_garbage::prune_forgets_the_images_that_containerd_has_no_more,
+    record_garbage::under_disk_pressure_the_kubelet_forgets_who_may_use_an_image,
+];
 
 fn main() -> ExitCode {
     let Some(parts) = std::env::var_os("KEYFOB_NODE") else {
