@@ -32,9 +32,14 @@ mod parts;
 mod pod;
 mod process;
 mod providers;
+mod record_garbage;
+mod record_kills;
+mod record_procedure;
+mod records;
 mod registry;
 mod shell;
 mod start;
+mod teams;
 #[path = "../support/token_issuer.rs"]
 mod token_issuer;
 mod wait;
@@ -83,6 +88,14 @@ const SCENARIOS: &[Scenario] = scenarios! {
     audience::the_webhook_works_beside_the_restriction_of_audiences,
     audience::the_webhook_replaces_the_restriction_of_audiences,
     audience::a_certificate_is_renewed_without_a_failed_token_request,
+    records::each_policy_verifies_the_images_that_it_names,
+    record_procedure::the_documented_order_lets_in_whom_the_image_was_pulled_for,
+    record_procedure::beside_a_running_kubelet_the_wrong_pod_is_let_in,
+    record_kills::a_kubelet_killed_during_a_pull_lets_nobody_in_without_proof,
+    record_kills::a_keyfob_killed_during_a_pull_lets_nobody_in_without_proof,
+    record_kills::a_pull_that_a_kubelet_did_not_finish_is_left_to_the_kubelet,
+    record_garbage::prune_forgets_the_images_that_containerd_has_no_more,
+    record_garbage::under_disk_pressure_the_kubelet_forgets_who_may_use_an_image,
     agreement::get_prints_the_order_in_which_the_kubelet_tries_credentials,
     start::the_kubelet_starts_exactly_where_validate_exits_with_0,
     client::exec_users_are_known_by_their_tokens_and_certificates,

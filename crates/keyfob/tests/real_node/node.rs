@@ -125,6 +125,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        // The API server waits for minutes for a kubelet that has ended.
         if thread::panicking() && self.kubelet.is_running() {
             let metrics = self.api.text(&format!("/api/v1/nodes/{NODE}/proxy/metrics"));
             let metrics = metrics.unwrap_or_else(|refusal| refusal.message);
