@@ -171,6 +171,24 @@ fn what_a_server_issues_does_not_displace_what_it_was_sent() {
 }
 
 #[test]
+fn a_set_that_lives_long_forgets_what_was_used_longest_ago() {
+    let secrets = SecretSet::default();
+    let number = |n: u32| Secret::new(format!("password-number-{n:04}-"));
+    for n in 0..1_000 {
+        secrets.learn(&number(n));
+        secrets.learn(&number(0));
+    }
+    assert!(secrets.sent().len() <= 256, "{}", secrets.sent().len());
+    for n in [0, 900, 999] {
+        assert_eq!(secrets.redact(number(n).expose()), REDACTED, "{n}");
+    }
+    for n in 0..8 {
+        secrets.learn(&Secret::new(n.to_string().repeat(300_000)));
+    }
+    assert!(secrets.sent().iter().map(|each| each.expose().len()).sum::<usize>() <= 1 << 20);
+}
+
+#[test]
 fn the_password_of_a_login_that_a_plugin_printed_is_hidden() {
     // ada:hunter2
     let redactor = redactor("unrelated-secret").knowing(br#"{"auth":"YWRhOmh1bnRlcjI="}"#);
