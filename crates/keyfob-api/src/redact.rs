@@ -2,18 +2,20 @@
 //!
 //! Known secrets are found in whatever form they come back: plain, in another case, percent-encoded (also partly, or twice),
 //! as base64 of either alphabet at any place of something longer, as hexadecimal or decimal bytes, with the escapes of JSON,
-//! Go, Rust and HTML, folded into lines, cut off, and in encodings of encodings. Beside them whatever is a secret by its look
+//! Go, Rust and HTML, folded into lines, cut off, and in base64 or hexadecimal digits of any of these. Beside them whatever is a secret by its look
 //! or by the name in front of it is hidden.
 //!
 //! A secret of less than six bytes is hidden where it stands as a word of its own: anything else would leave no message
 //! readable.
 
+mod decoded;
 mod forms;
 mod looks;
 mod names;
 mod printed;
 mod set;
 mod view;
+mod widthless;
 
 use std::{collections::BTreeSet, ops::Range, sync::OnceLock};
 
@@ -125,10 +127,10 @@ impl Redactor {
         shown + text.get(done..).unwrap_or_default()
     }
 
-    /// How long a known secret may be in a text, in its longest form: `\u0068` for each byte. So much of a text without its
+    /// How long a known secret may be in a text, in its longest usual form: base64 of `\u0068` for each byte. So much of a text without its
     /// beginning may be the end of one.
     pub fn longest(&self) -> usize {
-        const LONGEST_ESCAPE: usize = 6;
+        const LONGEST_ESCAPE: usize = 8;
         let longest = self.known.iter().map(|secret| secret.expose().len()).max();
         longest.unwrap_or_default().saturating_mul(LONGEST_ESCAPE)
     }
@@ -136,13 +138,20 @@ impl Redactor {
     /// Where there are secrets, in no order.
     fn hidden(&self, text: &str) -> Vec<Range<usize>> {
         let index = self.index.get_or_init(|| self.index());
-        let mut hidden = Vec::new();
-        for view in View::unescaped(text.as_bytes()) {
+        let (mut hidden, mut encoded) = (Vec::new(), Vec::new());
+        let views = View::of(text.as_bytes()).unescaped();
+        for view in &views {
             let told = names::values(&view.bytes).into_iter().chain(looks::secrets(&view.bytes));
             let words = index.words.iter().flat_map(|word| words(&view.bytes, word.expose()));
             hidden.extend(told.chain(words).filter_map(|part| view.origin(&part)));
-            index.find_in(&view, text, &mut hidden);
+            index.find_in(view, &mut hidden, &mut encoded);
         }
+        if !index.known.is_empty() {
+            for view in decoded::decoded(&views) {
+                index.find_encoded(&view, &mut encoded);
+            }
+        }
+        hidden.extend(widened(text, encoded));
         hidden
     }
 
@@ -167,29 +176,54 @@ impl Redactor {
 
 impl Index {
     /// Finds needles in what a view looks like without white space, as hexadecimal digits and as numbers.
-    fn find_in(&self, view: &View, text: &str, hidden: &mut Vec<Range<usize>>) {
+    fn find_in(
+        &self,
+        view: &View,
+        hidden: &mut Vec<Range<usize>>,
+        encoded: &mut Vec<Range<usize>>,
+    ) {
         for (needles, depth) in [(&self.known, Depth::Nested), (&self.printed, Depth::Once)] {
             if needles.is_empty() {
                 continue;
             }
             for view in [view.compact(), view.hex_digits(), view.numbers()] {
                 for found in needles.find(&view.bytes, depth) {
-                    let Some(part) = view.origin(&found.at) else { continue };
-                    hidden.push(if found.is_encoded { widened(text, part) } else { part });
+                    let part = view.origin(&found.at);
+                    if found.is_encoded { &mut *encoded } else { &mut *hidden }.extend(part);
                 }
             }
         }
     }
+
+    /// Finds known secrets in what a part of the text stands for.
+    fn find_encoded(&self, view: &View, encoded: &mut Vec<Range<usize>>) {
+        for view in [view.compact(), view.hex_digits(), view.numbers()] {
+            let found = self.known.find(&view.bytes, Depth::Nested);
+            encoded.extend(found.iter().filter_map(|found| view.origin(&found.at)));
+        }
+    }
 }
 
-/// A part that is encoded, with all that was encoded together with it.
-fn widened(text: &str, part: Range<usize>) -> Range<usize> {
+/// Parts that are encoded, each with all that was encoded together with it. Whatever lies within the one before is left out, so
+/// that no part of the text is looked at twice.
+fn widened(text: &str, mut parts: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+-_%".contains(*byte);
-    let (before, rest) = text.as_bytes().split_at(part.start.min(text.len()));
-    let behind = rest.get(part.len()..).unwrap_or_default();
-    let before = before.iter().rev().take_while(is_part).count();
-    let behind = behind.iter().take_while(|byte| is_part(byte) || **byte == b'=').count();
-    part.start - before..part.end + behind
+    let bytes = text.as_bytes();
+    parts.sort_unstable_by_key(|part| (part.start, part.end));
+    let (mut wide, mut done) = (Vec::new(), 0);
+    for part in parts.into_iter().filter(|part| part.start <= part.end) {
+        if part.end <= done {
+            continue;
+        }
+        let start = part.start.max(done);
+        let before = bytes.get(done..start).unwrap_or_default();
+        let before = before.iter().rev().take_while(is_part).count();
+        let behind = bytes.get(part.end..).unwrap_or_default();
+        let behind = behind.iter().take_while(|byte| is_part(byte) || **byte == b'=').count();
+        done = part.end + behind;
+        wide.push(start - before..done);
+    }
+    wide
 }
 
 /// Where a word stands by itself.

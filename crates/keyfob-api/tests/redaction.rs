@@ -1,5 +1,7 @@
 //! Secrets that come back from outside, in every form.
 
+use std::time::Duration;
+
 use keyfob_api::{REDACTED, Redactor, Secret, SecretSet, speaks_of_a_secret};
 use keyfob_testkit::{LeakCheck, echoes};
 use proptest::prelude::*;
@@ -50,6 +52,49 @@ fn a_secret_that_is_cut_off_is_hidden_in_any_encoding() {
         assert!(left.len() < 8 || left.len() < half / 4, "{encoding}: {shown}");
     }
     assert_eq!(redactor.redact("token correct-horse-batt… is old"), "token [redacted]… is old");
+}
+
+#[test]
+fn eight_characters_of_a_secret_are_hidden_wherever_it_is_cut_off() {
+    let secret = "hunter2-Very_s3cret+0815/xyz";
+    let base64 = echoes(secret).into_iter().find(|(name, _)| *name == "base64").unwrap().1;
+    for (said, expected) in [
+        ("hunter2-Very... is wrong".to_owned(), "[redacted]... is wrong"),
+        ("got \"hunter2-V\", which is bad".to_owned(), "got \"[redacted]\", which is bad"),
+        ("hunter2-V… is wrong".to_owned(), "[redacted]… is wrong"),
+        (format!("{}... is bad", &base64[..12]), "[redacted]... is bad"),
+        ("a hunter2 is welcome".to_owned(), "a hunter2 is welcome"),
+    ] {
+        assert_eq!(redactor(secret).redact(&said), expected, "{said}");
+    }
+}
+
+#[test]
+fn what_many_texts_begin_with_stays() {
+    for (secret, said) in [
+        ("https://sts.example.test/one", "cannot reach https://r.io/v2/"),
+        (r#"{"type": "service_account"}"#, r#"{"type": "error"}"#),
+        ("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE", "no -----BEGIN CERTIFICATE----- there"),
+    ] {
+        assert_eq!(redactor(secret).redact(said), said);
+    }
+    let secrets = SecretSet::default();
+    secrets.learn_login("oauth2accesstoken", &"correct-horse".into());
+    assert_eq!(secrets.redact("no oauth2accesstoken here"), "no oauth2accesstoken here");
+    assert_eq!(secrets.redact("oauth2accesstoken:correct-horse"), REDACTED);
+}
+
+#[test]
+fn prose_and_digests_stay_readable_beside_a_known_secret() {
+    let redactor = redactor("hunter2-Very_s3cret+0815/xyz");
+    for said in [
+        "the manifest sha256:68a756f1e43b7c9d0f5a2c4e6d8b0a1c3e5f7092b4d6f8a0c2e4f6081a3c5d7e is unknown",
+        "a faded facade decade: bad cafe, dead beef and a cabbage bed; 104 of 119 are 110, 116 and 101",
+        "dGhpcyBpcyBub3QgdGhlIHNlY3JldCBhdCBhbGw= and 7468697320697320 mean nothing",
+        "2026-11-18T02:44:18.364203Z 127.0.0.1:35717 0x7f3a 0xdeadbeef उदाहरण é",
+    ] {
+        assert_eq!(redactor.redact(said), said);
+    }
 }
 
 #[test]
@@ -171,6 +216,24 @@ fn what_a_server_issues_does_not_displace_what_it_was_sent() {
 }
 
 #[test]
+fn a_set_that_lives_long_forgets_what_was_used_longest_ago() {
+    let secrets = SecretSet::default();
+    let number = |n: u32| Secret::new(format!("password-number-{n:04}-"));
+    for n in 0..1_000 {
+        secrets.learn(&number(n));
+        secrets.learn(&number(0));
+    }
+    assert!(secrets.sent().len() <= 256, "{}", secrets.sent().len());
+    for n in [0, 900, 999] {
+        assert_eq!(secrets.redact(number(n).expose()), REDACTED, "{n}");
+    }
+    for n in 0..8 {
+        secrets.learn(&Secret::new(n.to_string().repeat(300_000)));
+    }
+    assert!(secrets.sent().iter().map(|each| each.expose().len()).sum::<usize>() <= 1 << 20);
+}
+
+#[test]
 fn the_password_of_a_login_that_a_plugin_printed_is_hidden() {
     // ada:hunter2
     let redactor = redactor("unrelated-secret").knowing(br#"{"auth":"YWRhOmh1bnRlcjI="}"#);
@@ -237,9 +300,33 @@ fn a_text_made_to_be_slow_is_not() {
         "\"token\":\"",
         "://",
         "-----BEGIN ",
+        "V",
+        "VVVV ",
+        "68 ",
+        "JTI1",
+        "Vm0w",
+        "\u{332}",
+        "097 ",
     ] {
         let said = piece.repeat(8_192 / piece.len());
         redactor.redact(&said);
+    }
+}
+
+/// Eight times the text takes about eight times as long; with a square it would be 64 times.
+#[test]
+fn the_time_to_redact_grows_with_the_text_and_not_with_its_square() {
+    let redactor = redactor("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    for piece in ["a", "V", "YWFhYWFh", "68 ", "JTI1", "Vm0wd2Qy", "097, ", "\u{332}a", "\\u0061"] {
+        let time = |bytes: usize| {
+            let said = piece.repeat(bytes / piece.len());
+            let began = std::time::Instant::now();
+            redactor.redact(&said);
+            began.elapsed()
+        };
+        time(1_000);
+        let (short, long) = (time(4_000), time(32_000));
+        assert!(long < short * 32 + Duration::from_millis(200), "{piece}: {short:?}, {long:?}");
     }
 }
 

@@ -12,7 +12,8 @@ use std::{
 
 use keyfob_api::{
     CacheKeyType, CacheKeyTypeHint, CredentialProviderRequest, GoDuration, ProviderVersion,
-    RegistryCredentialPluginRequest, RegistryCredentialPluginResponse, Secret, UncheckedResponse,
+    RegistryCredentialPluginRequest, RegistryCredentialPluginResponse, Secret, SecretSet,
+    UncheckedResponse,
 };
 use keyfob_exec::{
     Finished, Invocation, Limits, LookupError, Program, Runner, Stdin, TrustPolicy, check_trust,
@@ -115,17 +116,19 @@ impl Plugin {
         Ok(invocation)
     }
 
-    /// Asks, and reads the answer. Says also how long the plugin ran.
+    /// Asks, and reads the answer. Says also how long the plugin ran. What it says about `secrets` is not shown.
     pub(crate) async fn ask(
         &self,
         image: &str,
         identity: Option<&Identity>,
+        secrets: &[Secret<String>],
         runner: &dyn Runner,
     ) -> (Duration, Result<PluginAnswer, CallError>) {
         let invocation = match self.trusted_invocation(image, identity) {
             Ok(invocation) => invocation,
             Err(error) => return (Duration::ZERO, Err(error)),
         };
+        let invocation = secrets.iter().cloned().fold(invocation, Invocation::redact);
         match runner.run(&invocation).await {
             Err(error) => (error.elapsed().unwrap_or_default(), Err(error.into())),
             Ok(finished) => (finished.elapsed, self.read(finished, image)),
@@ -194,6 +197,15 @@ impl From<UncheckedResponse> for PluginAnswer {
 }
 
 impl PluginAnswer {
+    /// Makes its passwords known.
+    pub(crate) fn teach(&self, secrets: &SecretSet) {
+        /// An answer of more logins is remembered in part.
+        const MOST: usize = 100;
+        for (_, login) in self.entries.iter().take(MOST) {
+            secrets.learn_login(&login.username, &login.password);
+        }
+    }
+
     /// Whether one of its passwords, for whatever key, is this.
     pub(crate) fn has_password(&self, password: &Secret<String>) -> bool {
         self.entries.iter().any(|(_, login)| login.password == *password)

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_api::CacheKeyType;
+use keyfob_api::{CacheKeyType, SecretSet};
 use keyfob_exec::{Clock, Invocation, LookupError, Runner};
 use tokio::{runtime::Handle, task::JoinHandle};
 
@@ -62,6 +62,8 @@ pub(crate) struct Provider {
     failures: Failures,
     metrics: PluginMetrics,
     around: Arc<Surroundings>,
+    /// What the plugin was given and answered lately: in its next run it may mention it.
+    secrets: SecretSet,
 }
 
 /// What a run brought to everybody who waited for it.
@@ -130,6 +132,7 @@ impl Provider {
             config,
             metrics,
             around,
+            secrets: SecretSet::default(),
         }
     }
 

@@ -20,7 +20,7 @@ mod token;
 
 use std::{num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
-use keyfob_api::ImageRef;
+use keyfob_api::{ImageRef, SecretSet};
 use keyfob_exec::{Clock, Environment, SystemClock};
 use keyfob_host::Login;
 use keyfob_http::{Clients, ClientsBuilder, Patience};
@@ -49,6 +49,9 @@ struct Inner {
     pace: Pace,
     clock: Arc<dyn Clock>,
     grants: Grants,
+    /// What registries and token servers were shown, and what they issued. Any of them may repeat it later, in the answer to
+    /// another attempt.
+    secrets: SecretSet,
 }
 
 /// A client to come.
@@ -80,6 +83,12 @@ impl Client {
             pace,
             clock: Arc::new(SystemClock),
         }
+    }
+
+    /// The secrets of all attempts so far. Whatever else is learned here is hidden in errors and logs, too: credentials that
+    /// are still to be tried, for instance.
+    pub fn secrets(&self) -> &SecretSet {
+        &self.0.secrets
     }
 
     /// The repository of an image, asked as someone or as nobody.
@@ -157,7 +166,7 @@ impl ClientBuilder {
         let Self { clients, insecure, has_ca_file, patience, pace, clock } = self;
         let clients = clients.build();
         let plain_http = PlainHttp::new(insecure).with_tls_on_loopback(has_ca_file);
-        let grants = Grants::default();
-        Client(Arc::new(Inner { clients, plain_http, patience, pace, clock, grants }))
+        let (grants, secrets) = (Grants::default(), SecretSet::default());
+        Client(Arc::new(Inner { clients, plain_http, patience, pace, clock, grants, secrets }))
     }
 }

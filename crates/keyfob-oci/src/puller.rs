@@ -62,6 +62,11 @@ impl Puller {
         }
     }
 
+    /// Who asks the registries.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Pulls an image from where it is, or from a mirror, as someone or as nobody, and keeps it under its name.
     ///
     /// The registry is always asked for the manifest, and every blob must be one that it has for this login, also if the

@@ -18,7 +18,7 @@ use base64::{
 pub fn echoes(secret: &str) -> Vec<(&'static str, String)> {
     let base64 = BASE64_STANDARD.encode(secret);
     let percent = each_byte(secret, |byte| format!("%{byte:02X}"));
-    vec![
+    let single = vec![
         ("plain", secret.to_owned()),
         ("lower case", secret.to_ascii_lowercase()),
         ("percent-encoded", percent.clone()),
@@ -66,6 +66,37 @@ pub fn echoes(secret: &str) -> Vec<(&'static str, String)> {
         ("with a terminal's title", between(secret, "\u{1b}]0;t\u{7}")),
         ("with zero-width spaces", between(secret, "\u{200b}")),
         ("with soft hyphens and marks", between(secret, "\u{ad}\u{feff}\u{202e}")),
+        ("with combining characters", between(secret, "\u{332}\u{34f}\u{180b}")),
+        ("with fillers and musical marks", between(secret, "\u{3164}\u{1d173}\u{fff9}")),
+        ("hex with plus signs", joined(secret, "+", |byte| format!("{byte:02x}"))),
+        ("hex with stars", joined(secret, " * ", |byte| format!("{byte:02x}"))),
+        ("hex with middle dots", joined(secret, "\u{b7}", |byte| format!("{byte:02x}"))),
+        ("hex in parentheses", each_byte(secret, |byte| format!("({byte:02x})"))),
+        ("hex with suffixes", joined(secret, " ", |byte| format!("{byte:02X}h"))),
+        ("hex as Rust prints it", joined(secret, ",", |byte| format!("0x{byte:02x}u8"))),
+        ("numbers of three digits", joined(secret, " ", |byte| format!("{byte:03}"))),
+    ];
+    single.into_iter().chain(nested(secret, &base64)).collect()
+}
+
+/// Encodings of encodings.
+fn nested(secret: &str, base64: &str) -> Vec<(&'static str, String)> {
+    let hex = |separator: &str| joined(secret, separator, |byte| format!("{byte:02x}"));
+    let numbers = format!("{:?}", secret.as_bytes());
+    let entities = each_char(secret, |c| format!("&#{};", u32::from(c)));
+    let inner = |text: &str| BASE64_STANDARD.encode(text);
+    vec![
+        ("base64 three times", inner(&inner(base64))),
+        ("base64 of hex with colons", inner(&hex(":"))),
+        ("base64 of hex with prefixes", inner(&format!("0x{}", hex(" 0x")))),
+        ("base64 of numbers", inner(&numbers)),
+        ("base64 of HTML entities", inner(&entities)),
+        ("base64 of JSON escapes", inner(&each_unit(secret))),
+        ("base64 of a JSON document", inner(&serde_json::json!({"p": secret}).to_string())),
+        ("base64 for URLs of base64 of numbers", BASE64_URL_SAFE.encode(inner(&numbers))),
+        ("hex of hex", each_byte(&hex(""), |byte| format!("{byte:02x}"))),
+        ("hex of numbers", each_byte(&numbers, |byte| format!("{byte:02X}"))),
+        ("hex of HTML entities", each_byte(&entities, |byte| format!("{byte:02x}"))),
     ]
 }
 

@@ -13,11 +13,12 @@ use crate::Secret;
 /// A shorter text stands in too many others to be looked for everywhere.
 pub(super) const SHORTEST: usize = 6;
 
-/// So much of a long secret is worth hiding even if the rest is missing.
-const TELLING_BEGINNING: usize = 16;
+/// So much of a secret is hidden even if the rest is missing.
+const LONG_BEGINNING: usize = 16;
 
-/// So much of a secret is hidden at the end of a text that may have been cut off.
-const SHORTEST_CUT: usize = 8;
+/// So much is enough at the end of a text that may have been cut off, and everywhere if all of it are letters and digits: a secret
+/// that begins with `https://` must not hide the beginning of every address.
+const SHORTEST_BEGINNING: usize = 8;
 
 /// Byte strings to look for in the views of a text, sorted.
 #[derive(Debug, Default)]
@@ -25,11 +26,13 @@ pub(super) struct Needles {
     sorted: Vec<Needle>,
 }
 
-/// `is_encoded` comes second, so that it does not disturb the order of the texts.
+/// What follows the text does not disturb the order of the texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Needle {
     text: Secret<Vec<u8>>,
     is_encoded: bool,
+    /// Whether its beginning alone is no secret: a user name, and then a password that is looked for, too.
+    is_whole: bool,
 }
 
 /// A needle that was found.
@@ -51,12 +54,17 @@ pub(super) enum Depth {
 impl Needles {
     /// All forms of these secrets. The ones that are too short are left out.
     pub(super) fn new<'a>(secrets: impl IntoIterator<Item = &'a [u8]>, depth: Depth) -> Self {
-        let mut forms = BTreeSet::new();
-        for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST) {
+        let secrets: BTreeSet<&[u8]> = secrets.into_iter().collect();
+        let mut all = BTreeSet::new();
+        for secret in secrets.iter().filter(|secret| secret.len() >= SHORTEST) {
+            let mut forms = BTreeSet::new();
             add_forms(&mut forms, secret, depth);
+            let is_whole = is_login(secret, &secrets);
+            all.extend(forms.into_iter().map(|(text, is_encoded)| (text, is_encoded, is_whole)));
         }
-        let needle = |(text, is_encoded)| Needle { text: Secret::new(text), is_encoded };
-        Self { sorted: forms.into_iter().map(needle).collect() }
+        let needle =
+            |(text, is_encoded, is_whole)| Needle { text: Secret::new(text), is_encoded, is_whole };
+        Self { sorted: all.into_iter().map(needle).collect() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -92,8 +100,9 @@ impl Needles {
         let matches = alike.filter_map(|needle| {
             let text = needle.text.expose();
             let common = text.iter().zip(rest).take_while(|(one, other)| one == other).count();
-            let is_cut_off = common == rest.len() && common >= SHORTEST_CUT;
-            let is_telling = depth == Depth::Nested && common >= TELLING_BEGINNING;
+            let beginning = text.get(..common).unwrap_or_default();
+            let is_cut_off = common == rest.len() && common >= SHORTEST_BEGINNING;
+            let is_telling = depth == Depth::Nested && !needle.is_whole && is_telling(beginning);
             (common == text.len() || is_cut_off || is_telling)
                 .then_some((common, needle.is_encoded))
         });
@@ -105,6 +114,20 @@ impl Needle {
     fn key(&self) -> &[u8] {
         self.text.expose().get(..SHORTEST).unwrap_or_default()
     }
+}
+
+/// Whether it is a user name and one of these secrets.
+fn is_login(secret: &[u8], secrets: &BTreeSet<&[u8]>) -> bool {
+    let colon = secret.iter().position(|byte| *byte == b':');
+    let password = colon.and_then(|colon| secret.get(colon + 1..));
+    password.is_some_and(|password| secrets.contains(password))
+}
+
+/// Whether the beginning of a secret gives it away.
+fn is_telling(beginning: &[u8]) -> bool {
+    let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric() || !byte.is_ascii();
+    beginning.len() >= LONG_BEGINNING
+        || beginning.iter().filter(is_letter).count() >= SHORTEST_BEGINNING
 }
 
 /// The forms of a secret that is too short to be looked for within words.
@@ -132,7 +155,7 @@ fn add_forms(forms: &mut BTreeSet<(Vec<u8>, bool)>, secret: &[u8], depth: Depth)
         add(&plus, false);
     }
     // A secret that holds what looks like an escape reads differently once the text's escapes are undone.
-    for view in View::unescaped(secret) {
+    for view in View::of(secret).unescaped() {
         add(&view.bytes, false);
     }
     let percent = |hex: Vec<u8>| hex.chunks(2).flat_map(|byte| [b"%", byte].concat()).collect();

@@ -36,7 +36,10 @@ struct Known {
 
 impl SecretSet {
     /// How many secrets of each kind are remembered; then the one used longest ago is forgotten.
-    const MOST: usize = 64;
+    const MOST: usize = 256;
+
+    /// How many bytes the secrets of each kind may have together.
+    const MOST_BYTES: usize = 1 << 20;
 
     /// From here on this is hidden.
     pub fn learn(&self, secret: &Secret<String>) {
@@ -77,6 +80,11 @@ impl SecretSet {
         }
     }
 
+    /// The secrets that were sent or may be sent, the one used last at the end.
+    pub fn sent(&self) -> Vec<Secret<String>> {
+        self.known().sent.clone()
+    }
+
     /// The text without the secrets.
     pub fn redact(&self, text: &str) -> String {
         self.redactor().redact(text)
@@ -104,10 +112,11 @@ fn remember(secrets: &mut Vec<Secret<String>>, secret: &Secret<String>) -> bool 
         secrets.get_mut(at..).unwrap_or_default().rotate_left(1);
         return false;
     }
-    if secrets.len() >= SecretSet::MOST {
-        secrets.remove(0);
-    }
     secrets.push(secret.clone());
+    let mut bytes: usize = secrets.iter().map(|each| each.expose().len()).sum();
+    while secrets.len() > SecretSet::MOST || (bytes > SecretSet::MOST_BYTES && secrets.len() > 1) {
+        bytes -= secrets.remove(0).expose().len();
+    }
     true
 }
 

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use zeroize::Zeroizing;
 
+use super::widthless::is_widthless;
+
 /// Decoded bytes, and which part of the original text each stands for.
 pub(super) struct View {
     pub(super) bytes: Zeroizing<Vec<u8>>,
@@ -32,7 +34,7 @@ impl Escapes {
 }
 
 impl View {
-    fn empty() -> Self {
+    pub(super) fn empty() -> Self {
         Self { bytes: Zeroizing::default(), origin: Vec::new() }
     }
 
@@ -43,11 +45,11 @@ impl View {
     }
 
     /// The text as it is, and with its escapes undone, repeatedly: what is encoded twice reads plainly in the last of them.
-    pub(super) fn unescaped(text: &[u8]) -> Vec<Self> {
+    pub(super) fn unescaped(self) -> Vec<Self> {
         const ROUNDS: usize = 5;
-        let visible = Self::of(text).visible();
-        let mut views = vec![Self::of(text)];
-        if visible.bytes.len() < text.len() {
+        let visible = self.visible();
+        let mut views = vec![self.copy()];
+        if visible.bytes.len() < self.bytes.len() {
             views.push(visible.copy());
         }
         for escapes in Escapes::EACH {
@@ -95,7 +97,7 @@ impl View {
         Some(start..end)
     }
 
-    fn push(&mut self, bytes: &[u8], origin: &Range<usize>) {
+    pub(super) fn push(&mut self, bytes: &[u8], origin: &Range<usize>) {
         self.bytes.extend_from_slice(bytes);
         self.origin.extend(bytes.iter().map(|_| origin.clone()));
     }
@@ -126,32 +128,55 @@ impl View {
         self.filtered(compact)
     }
 
-    /// The hexadecimal digits. What separates bytes is left out: `68 75`, `68:75`, `0x68, 0x75`, `\x68\x75`.
+    /// The hexadecimal digits. What separates bytes is left out: up to three characters, any number of the usual ones, and the
+    /// affixes of programming languages: `68 75`, `68:75`, `(68)(75)`, `0x68, 0x75`, `\x68\x75`, `68h 75h`, `0x68u8,0x75u8`.
     pub(super) fn hex_digits(&self) -> Self {
+        const LONGEST_GAP: usize = 3;
         let mut view = Self::empty();
         let mut at = 0;
+        // The characters since the last digit that are not usual between bytes.
+        let mut gap = 0;
         while let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) {
             let origin = self.origin(&(at..at + 1)).unwrap_or_default();
-            let prefixed =
-                matches!(rest, [b'0' | b'\\', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit());
-            match rest.first().copied() {
-                _ if prefixed => at += 1,
-                Some(digit) if digit.is_ascii_hexdigit() => {
-                    view.push(&[digit.to_ascii_lowercase()], &origin);
+            let is_behind_a_digit = at.checked_sub(1).and_then(|before| self.bytes.get(before));
+            let is_behind_a_digit = is_behind_a_digit.is_some_and(u8::is_ascii_hexdigit);
+            at += match *rest {
+                [b'0' | b'\\', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit() => 2,
+                [b'u', b'8', ref behind @ ..]
+                    if is_behind_a_digit && !starts_with_a_word(behind) =>
+                {
+                    2
                 }
-                Some(byte) if b" \t\r\n:-,;._|/[]\"'".contains(&byte) => {}
-                _ => view.push(b"!", &origin),
-            }
-            at += 1;
+                [digit, ..] if digit.is_ascii_hexdigit() => {
+                    if gap > LONGEST_GAP {
+                        view.push(b"!", &origin);
+                    }
+                    gap = 0;
+                    view.push(&[digit.to_ascii_lowercase()], &origin);
+                    1
+                }
+                [byte, ..] => {
+                    let is_usual = b" \t\r\n:-,;._|/[]\"'".contains(&byte);
+                    // The first byte counts for the whole character.
+                    gap += usize::from(!is_usual && byte & 0xc0 != 0x80);
+                    1
+                }
+                [] => break,
+            };
         }
         view
     }
 
-    /// Decimal numbers, one space between them: `[104, 117]`, as programs print bytes.
+    /// Decimal numbers without the zeros in front, one space between them: `[104, 117]`, `104 097`, as programs print bytes.
     pub(super) fn numbers(&self) -> Self {
         let mut view = Self::empty();
         for (at, byte) in self.bytes.iter().enumerate() {
             let origin = self.origin(&(at..at + 1)).unwrap_or_default();
+            let is_first = view.bytes.last().is_none_or(|last| *last == b' ');
+            let is_padding = *byte == b'0' && is_first && self.has_digit(at + 1);
+            if is_padding {
+                continue;
+            }
             if byte.is_ascii_digit() {
                 view.push(&[*byte], &origin);
             } else if view.bytes.last().is_some_and(|last| *last != b' ') {
@@ -159,6 +184,10 @@ impl View {
             }
         }
         view
+    }
+
+    fn has_digit(&self, at: usize) -> bool {
+        self.bytes.get(at).is_some_and(u8::is_ascii_digit)
     }
 
     fn filtered(&self, keep: impl Fn(u8) -> Option<u8>) -> Self {
@@ -182,6 +211,10 @@ pub(super) fn compact(byte: u8) -> Option<u8> {
     }
 }
 
+fn starts_with_a_word(text: &[u8]) -> bool {
+    text.first().is_some_and(u8::is_ascii_alphanumeric)
+}
+
 /// How many bytes at the beginning of a text a terminal does not show.
 fn invisible(text: &[u8]) -> usize {
     let sequence = |start: usize, is_end: fn(&u8) -> bool| {
@@ -195,18 +228,17 @@ fn invisible(text: &[u8]) -> usize {
         [0x1b, b'[', ..] | [0xc2, 0x9b, ..] => sequence(2, ends_control),
         [0x1b, b']' | b'P' | b'_' | b'^', ..] => sequence(2, ends_command),
         [0x1b, ..] => 1,
-        // Soft hyphen; Arabic letter mark.
-        [0xc2, 0xad, ..] | [0xd8, 0x9c, ..] => 2,
-        // Zero-width characters, marks of direction, variation selectors, the byte order mark.
-        [0xe2, 0x80, 0x8b..=0x8f | 0xaa..=0xae, ..]
-        | [0xe2, 0x81, 0xa0..=0xaf, ..]
-        | [0xe1, 0xa0, 0x8e, ..]
-        | [0xef, 0xb8, 0x80..=0x8f, ..]
-        | [0xef, 0xbb, 0xbf, ..] => 3,
-        // Tags.
-        [0xf3, 0xa0, 0x80..=0x87, _, ..] => 4,
+        [0xc2..=0xf4, ..] => {
+            first_char(text).filter(|c| is_widthless(*c)).map_or(0, char::len_utf8)
+        }
         _ => 0,
     }
+}
+
+fn first_char(text: &[u8]) -> Option<char> {
+    const LONGEST: usize = 4;
+    let chunk = text.get(..LONGEST.min(text.len()))?.utf8_chunks().next()?;
+    chunk.valid().chars().next()
 }
 
 /// What an escape sequence at the beginning of a text stands for, and how long it is.

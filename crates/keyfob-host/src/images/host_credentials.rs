@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
-use keyfob_api::ImageRef;
+use keyfob_api::{ImageRef, SecretSet};
 
-use super::{Attempt, PullCredentials, Serving};
+use super::{Attempt, PullCredentials, Serving, outcome::learn};
 use crate::{Answer, Chain, Credential, Host, ProviderOutcome, Pull, Source};
 
 /// The credentials that a host finds for one pull. The mirrors come first, each with its own.
@@ -16,6 +16,7 @@ pub struct HostCredentials<'h> {
     /// The mirrors, and then the image itself.
     places: Vec<ImageRef>,
     answers: Mutex<Vec<Arc<PlaceAnswer>>>,
+    secrets: SecretSet,
 }
 
 /// What a host said about a place that an image can be pulled from.
@@ -31,7 +32,16 @@ pub struct PlaceAnswer {
 impl<'h> HostCredentials<'h> {
     /// For an image, with the secrets and the pod of a pull.
     pub fn new(host: &'h Host, image: &ImageRef, pull: &Pull) -> Self {
-        Self { host, pull: pull.clone(), places: vec![image.clone()], answers: Mutex::default() }
+        let (answers, secrets) = (Mutex::default(), SecretSet::default());
+        Self { host, pull: pull.clone(), places: vec![image.clone()], answers, secrets }
+    }
+
+    /// Tells the secrets of all credentials to this set as soon as they are found, before any of them is tried: a registry may
+    /// know more than one of them.
+    #[must_use]
+    pub fn telling(mut self, secrets: SecretSet) -> Self {
+        self.secrets = secrets;
+        self
     }
 
     /// With the image on its mirrors, which are tried first, in this order.
@@ -49,6 +59,7 @@ impl<'h> HostCredentials<'h> {
 
     async fn ask(&self, from: &ImageRef) -> Arc<PlaceAnswer> {
         let answer = self.host.credentials(&self.pull.elsewhere(from)).await;
+        learn(&self.secrets, &answer.credentials);
         Arc::new(PlaceAnswer { from: from.clone(), answer })
     }
 
@@ -106,6 +117,7 @@ impl PullCredentials for HostCredentials<'_> {
         let last = |place: &ImageRef| answers.iter().rfind(|asked| asked.from == *place);
         let mut notes = Vec::new();
         for note in self.places.iter().filter_map(last).flat_map(|asked| notes_of(asked)) {
+            let note = self.secrets.redact(&note);
             // The node's docker configuration is the same for all places.
             if !notes.contains(&note) {
                 notes.push(note);

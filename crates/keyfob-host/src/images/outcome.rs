@@ -128,10 +128,12 @@ pub struct UsedLogin {
 }
 
 impl FailedAttempt {
-    /// An attempt and why it failed. The service promises not to tell secrets, but a registry may have had it repeat one.
-    pub fn new(attempt: &Attempt, failure: &PullFailure) -> Self {
+    /// An attempt and why it failed. The service promises not to tell secrets, but a registry may have had it repeat one: of
+    /// this attempt, or of another. `secrets` are those of all attempts; this one's are learned.
+    pub fn new(attempt: &Attempt, failure: &PullFailure, secrets: &SecretSet) -> Self {
         let credential = attempt.credential.as_ref();
-        let message = shortened(&secrets(credential).redact(&failure.message), 2_000);
+        learn(secrets, credential);
+        let message = shortened(&secrets.redact(&failure.message), 2_000);
         Self {
             from: attempt.from.clone(),
             with: credential.map(|used| UsedLogin {
@@ -140,6 +142,12 @@ impl FailedAttempt {
             }),
             failure: PullFailure { kind: failure.kind, message },
         }
+    }
+
+    /// Without secrets that became known later.
+    pub(super) fn redacted(mut self, secrets: &SecretSet) -> Self {
+        self.failure.message = secrets.redact(&self.failure.message);
+        self
     }
 
     /// Whether its credential is to blame.
@@ -166,12 +174,14 @@ impl fmt::Display for FailedAttempt {
     }
 }
 
-fn secrets(credential: Option<&Credential>) -> SecretSet {
-    let secrets = SecretSet::default();
-    if let Some(used) = credential {
-        secrets.learn_login(used.username(), used.password());
+/// From here on a credential is hidden.
+pub(super) fn learn<'a>(
+    secrets: &SecretSet,
+    credentials: impl IntoIterator<Item = &'a Credential>,
+) {
+    for credential in credentials {
+        secrets.learn_login(credential.username(), credential.password());
     }
-    secrets
 }
 
 /// On one line, and no longer than that.

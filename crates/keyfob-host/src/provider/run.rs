@@ -86,7 +86,14 @@ impl Provider {
     async fn run(&self, question: Question<'_>) -> (Duration, Result<PluginAnswer, CallError>) {
         let identity = question.identity.map(|identity| &**identity);
         let runner = &*self.around.runner;
-        let (took, answer) = self.plugin.ask(question.image, identity, runner).await;
+        let known = self.secrets.sent();
+        let (took, answer) = self.plugin.ask(question.image, identity, &known, runner).await;
+        if let Some(token) = identity.and_then(Identity::some_token) {
+            self.secrets.learn(token);
+        }
+        if let Ok(answer) = &answer {
+            answer.teach(&self.secrets);
+        }
         self.around.metrics.ran(&self.name, took);
         if answer.as_ref().is_err_and(CallError::is_of_the_run) {
             self.around.metrics.failed(&self.name);

@@ -82,8 +82,10 @@ impl Repository {
         grant: Option<&Grant>,
     ) -> Result<Answer, PullError> {
         let mut shown = grant.and_then(|grant| grant.header(self.login.as_ref()));
-        if let Some(shown) = shown.as_ref().and_then(|shown| shown.to_str().ok()) {
-            self.secrets.learn_authorization(shown);
+        match (grant.and_then(Grant::token), &self.login) {
+            (Some(token), _) => self.secrets.learn_issued(token),
+            (None, Some(login)) => self.secrets.learn_login(&login.username, &login.password),
+            (None, None) => {}
         }
         let mut is_elsewhere = false;
         for _ in 0..=MOST_REDIRECTS {

@@ -25,7 +25,7 @@ pub(crate) struct Repository {
     pub(super) endpoint: Endpoint,
     pub(super) login: Option<Login>,
     pub(super) slot: Arc<Slot>,
-    /// What the registry and its token server were shown, and what they issued: they may repeat it.
+    /// Those of the client.
     pub(crate) secrets: SecretSet,
 }
 
@@ -54,7 +54,7 @@ impl Repository {
     ) -> Result<Self, PullError> {
         let endpoint = Endpoint::of(image, &client.0.plain_http)?;
         let slot = client.0.grants.slot(Key::new(endpoint.name(), login.as_ref()));
-        let secrets = SecretSet::default();
+        let secrets = client.secrets().clone();
         if let Some(login) = &login {
             secrets.learn_login(&login.username, &login.password);
         }

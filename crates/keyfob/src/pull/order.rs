@@ -96,7 +96,8 @@ impl Order {
     async fn carry_out(&self, sources: &Sources) -> Done {
         let pull = sources.pull(&self.image);
         let credentials = HostCredentials::new(&sources.host, &self.image, &pull)
-            .with_mirrors(self.mirrors.of(&self.image));
+            .with_mirrors(self.mirrors.of(&self.image))
+            .telling(self.store.secrets().clone());
         let recorded = self.recorded().await;
         let ensured = self.manager().ensure(&self.wanted, &credentials).await;
         self.screen.close();

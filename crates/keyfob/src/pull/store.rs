@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use keyfob_api::{ImageRef, Quoted};
+use keyfob_api::{ImageRef, Quoted, SecretSet};
 use keyfob_exec::shortened;
 use keyfob_host::{
     Attempt, Credential, FailedAttempt, ImageService, ImageServiceError, ImageSpec, LocalImage,
@@ -49,6 +49,11 @@ impl Store {
         Self { puller, screen, seen: Mutex::default() }
     }
 
+    /// The secrets of everything that is tried.
+    pub(super) fn secrets(&self) -> &SecretSet {
+        self.puller.client().secrets()
+    }
+
     /// What was in the way, in the order of the attempts.
     pub(super) fn obstacles(&self) -> Vec<Obstacle> {
         self.lock().obstacles.clone()
@@ -72,7 +77,7 @@ impl Store {
         self.lock().obstacles.push(Obstacle::of(&error));
         let failure = PullFailure::from(error);
         // Without what a registry may have repeated of a credential.
-        let told = FailedAttempt::new(attempt, &failure).failure;
+        let told = FailedAttempt::new(attempt, &failure, self.secrets()).failure;
         self.screen.say(&format!("{}: {told}", verb(told.kind)));
         failure
     }

@@ -10,13 +10,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_api::{GoDuration, Quoted};
+use keyfob_api::{GoDuration, Quoted, SecretSet};
 
 use super::{ImageManager, Order};
 use crate::{
-    Attempt, EnsureError, EnsureReason, Ensured, EventReason, FailedAttempt, PullAccess, Pulled,
-    Wanted,
-    images::{intent::Intent, lookup::Lookup},
+    Attempt, EnsureError, EnsureReason, Ensured, EventReason, FailedAttempt, PullAccess,
+    PullFailure, Pulled, Wanted,
+    images::{intent::Intent, lookup::Lookup, outcome::learn},
 };
 
 /// An attempt that succeeded.
@@ -24,6 +24,27 @@ struct Success {
     image_id: String,
     attempt: Attempt,
     failed: Vec<FailedAttempt>,
+}
+
+/// The attempts of a pull that failed. What a registry says about one of them may hold the secrets of any.
+struct Failures<'a> {
+    /// All that are known from the beginning.
+    attempts: &'a [Attempt],
+    /// Empty until something fails.
+    secrets: SecretSet,
+    failed: Vec<FailedAttempt>,
+}
+
+impl Failures<'_> {
+    fn add(&mut self, attempt: &Attempt, failure: &PullFailure) -> &FailedAttempt {
+        learn(&self.secrets, self.attempts.iter().filter_map(|each| each.credential.as_ref()));
+        self.failed.push_mut(FailedAttempt::new(attempt, failure, &self.secrets))
+    }
+
+    /// The failures, without the secrets of attempts that were made later.
+    fn told(self) -> Vec<FailedAttempt> {
+        self.failed.into_iter().map(|failure| failure.redacted(&self.secrets)).collect()
+    }
 }
 
 impl ImageManager {
@@ -110,20 +131,22 @@ impl ImageManager {
             [] => slice::from_ref(&plain),
             attempts => attempts,
         };
-        let mut failed = Vec::new();
+        let mut failures = Failures { attempts, secrets: SecretSet::default(), failed: Vec::new() };
         for attempt in attempts {
-            if let Some(image_id) = self.try_one(order, attempt, intent, &mut failed).await {
-                return Ok(Success { image_id, attempt: attempt.clone(), failed });
+            if let Some(image_id) = self.try_one(order, attempt, intent, &mut failures).await {
+                let (attempt, failed) = (attempt.clone(), failures.told());
+                return Ok(Success { image_id, attempt, failed });
             }
-            if !failed.last().is_some_and(FailedAttempt::was_refused) {
+            if !failures.failed.last().is_some_and(FailedAttempt::was_refused) {
                 continue;
             }
             let Some(again) = credentials.refused(attempt).await else { continue };
-            if let Some(image_id) = self.try_one(order, &again, intent, &mut failed).await {
-                return Ok(Success { image_id, attempt: again, failed });
+            if let Some(image_id) = self.try_one(order, &again, intent, &mut failures).await {
+                return Ok(Success { image_id, attempt: again, failed: failures.told() });
             }
         }
         let notes = credentials.notes();
+        let failed = failures.told();
         Err(EnsureError::of_attempts(&order.wanted.image, &order.image, failed, &notes))
     }
 
@@ -133,16 +156,15 @@ impl ImageManager {
         Order { spec, .. }: &Order<'_>,
         attempt: &Attempt,
         intent: &mut Intent,
-        failed: &mut Vec<FailedAttempt>,
+        failures: &mut Failures<'_>,
     ) -> Option<String> {
         intent.pulling();
         match self.service.pull(spec, attempt).await {
             Ok(image_id) => Some(image_id),
             Err(failure) => {
                 intent.missed();
-                let failure = FailedAttempt::new(attempt, &failure);
+                let failure = failures.add(attempt, &failure);
                 tracing::debug!(image = spec.image, %failure, "an attempt to pull failed");
-                failed.push(failure);
                 None
             }
         }

@@ -22,7 +22,11 @@ fn attempt(from: &str, login: Option<(&str, &str)>) -> Attempt {
 }
 
 fn failed(attempt: &Attempt, kind: PullFailureKind, message: &str) -> FailedAttempt {
-    FailedAttempt::new(attempt, &PullFailure { kind, message: message.into() })
+    FailedAttempt::new(
+        attempt,
+        &PullFailure { kind, message: message.into() },
+        &SecretSet::default(),
+    )
 }
 
 fn told(attempts: Vec<FailedAttempt>, notes: &[&str]) -> (EnsureReason, String) {
@@ -79,6 +83,23 @@ fn a_secret_that_a_registry_repeats_does_not_get_out() {
         .text("the message", &failed.to_string())
         .debug("an attempt", &failed);
     assert!(failed.to_string().ends_with("Basic [redacted] (password [redacted])"), "{failed}");
+}
+
+#[test]
+fn the_failure_of_one_attempt_does_not_show_the_secrets_of_others() {
+    let secrets = SecretSet::default();
+    let [ada, bob] = [("ada", "word-of-ada"), ("bob", "word-of-bob")]
+        .map(|login| attempt("r.io/app", Some(login)));
+    let failure = PullFailure {
+        kind: PullFailureKind::Refused,
+        message: "word-of-ada, or word-of-bob?".into(),
+    };
+
+    let first = FailedAttempt::new(&ada, &failure, &secrets);
+    let second = FailedAttempt::new(&bob, &failure, &secrets);
+
+    assert_eq!(second.failure.message, "[redacted], or [redacted]?");
+    assert_eq!(first.redacted(&secrets).failure.message, "[redacted], or [redacted]?");
 }
 
 #[test]
