@@ -37,7 +37,6 @@ pub fn echoes(secret: &str) -> Vec<(&'static str, String)> {
         ("base64 in lines", folded(&base64, "\r\n")),
         ("base64 in escaped lines", folded(&base64, "\\n")),
         ("percent-encoded base64", form(&base64)),
-        ("base64 of base64", BASE64_STANDARD.encode(&base64)),
         ("base64 of percent-encoding", BASE64_STANDARD.encode(form(secret))),
         ("base64 of hex", BASE64_STANDARD.encode(each_byte(secret, |byte| format!("{byte:02x}")))),
         ("hex", each_byte(secret, |byte| format!("{byte:02x}"))),
@@ -86,6 +85,7 @@ fn nested(secret: &str, base64: &str) -> Vec<(&'static str, String)> {
     let entities = each_char(secret, |c| format!("&#{};", u32::from(c)));
     let inner = |text: &str| BASE64_STANDARD.encode(text);
     vec![
+        ("base64 of base64", inner(base64)),
         ("base64 three times", inner(&inner(base64))),
         ("base64 of hex with colons", inner(&hex(":"))),
         ("base64 of hex with prefixes", inner(&format!("0x{}", hex(" 0x")))),
