@@ -221,8 +221,8 @@ mod tests {
         let redactor = Redactor::new(&[Secret::from("correct horse battery"), Secret::from("x")]);
         let shown = |raw: &[u8]| StderrTail::new(raw, true, LIMIT, &redactor).to_string();
 
-        // In its longest form a secret has six characters for each of its bytes.
-        let longest = 6 * "correct horse battery".len();
+        // In its longest form a secret has eight characters for each of its bytes.
+        let longest = 8 * "correct horse battery".len();
         let text = |end: &str| format!("rse battery {}{end}", ".".repeat(longest - 20));
         assert_eq!(shown(text(" was refused, sorry").as_bytes()), "…used, sorry");
         assert_eq!(shown(text(" correct horse battery, sorry").as_bytes()), "…, sorry");
