@@ -30,7 +30,8 @@ pub(crate) enum Runtime {
 impl Runtime {
     pub(crate) const ALL: [Self; 2] = [Self::Containerd21, Self::Containerd16];
 
-    fn directory(self) -> &'static str {
+    /// Its programs, in the directory of all programs.
+    pub(crate) fn directory(self) -> &'static str {
         match self {
             Self::Containerd21 => "containerd-2.1",
             Self::Containerd16 => "containerd-1.6",

@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -81,9 +81,14 @@ impl World {
         output(&mut self.documented(command))
     }
 
+    /// The directory in which documented commands are run.
+    pub(crate) fn checkout(&self) -> PathBuf {
+        self.files.join("checkout")
+    }
+
     /// A shell of the administrator in a checkout, where `cargo build` has nothing to do: this keyfob is built.
     fn documented(&self, command: &str) -> Command {
-        let checkout = self.files.join("checkout");
+        let checkout = self.checkout();
         let programs = checkout.join("programs");
         fs::create_dir_all(&programs).unwrap();
         let cargo = format!(

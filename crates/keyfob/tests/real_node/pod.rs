@@ -170,6 +170,11 @@ impl Pod {
         });
     }
 
+    /// Deletes the pod without waiting for its node.
+    pub(crate) fn delete_at_once(self) {
+        self.api.delete(&self.path(), 0).unwrap();
+    }
+
     fn path(&self) -> String {
         format!("/api/v1/namespaces/{}/pods/{}", self.namespace, self.name)
     }
