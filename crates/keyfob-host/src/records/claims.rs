@@ -14,7 +14,7 @@ use std::{
     fs::{File, TryLockError},
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::{RecordsError, folder::Folder, store::RecordMark, wire};
@@ -94,6 +94,8 @@ pub(super) enum Holders {
     Dead {
         /// Whether there may have been several: of one tag, they may have brought different images.
         were_several: bool,
+        /// When a kubelet wrote the intent; nothing if it is one of ours.
+        written_by_kubelet: Option<SystemTime>,
     },
 }
 
@@ -103,9 +105,12 @@ pub(super) fn holders(folder: &Folder, image: &str) -> Result<Holders, RecordsEr
         Some(file) if !is_free(&file).map_err(failed())? => Ok(Holders::Alive),
         Some(file) => {
             let Pulls { in_flight, were_several } = Pulls::of(&file).map_err(failed())?;
-            Ok(Holders::Dead { were_several: were_several || in_flight > 1 })
+            Ok(Holders::Dead {
+                were_several: were_several || in_flight > 1,
+                written_by_kubelet: Pulls::written_by_kubelet(&file).map_err(failed())?,
+            })
         }
-        None => Ok(Holders::Dead { were_several: false }),
+        None => Ok(Holders::Dead { were_several: false, written_by_kubelet: None }),
     }
 }
 
@@ -177,6 +182,13 @@ impl Pulls {
     const ONE: Self = Self { in_flight: 1, were_several: false };
     /// More than are ever in flight.
     const SEVERAL: u64 = 1 << 16;
+
+    /// When the intent was written, if a kubelet wrote it: ours have other times.
+    fn written_by_kubelet(file: &File) -> io::Result<Option<SystemTime>> {
+        let modified = file.metadata()?.modified()?;
+        let ours = UNIX_EPOCH + Duration::from_secs(2 * Self::SEVERAL);
+        Ok((modified >= ours).then_some(modified))
+    }
 
     /// A kubelet's intent has the time at which it was written, and counts for one.
     fn of(file: &File) -> io::Result<Self> {

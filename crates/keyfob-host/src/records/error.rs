@@ -72,6 +72,18 @@ pub enum RecordsError {
         /// The image.
         image: String,
     },
+    /// A kubelet did not finish a pull of this image, and was not started since. Only a kubelet can look whether the image came:
+    /// it knows the images of its container runtime.
+    #[error(
+        "the kubelet of {} did not finish its pull of {image}, and has not looked yet whether the image came",
+        root.display()
+    )]
+    LeftToKubelet {
+        /// The image.
+        image: String,
+        /// The kubelet's root directory.
+        root: PathBuf,
+    },
 }
 
 impl RecordsError {

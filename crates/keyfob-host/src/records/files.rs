@@ -11,6 +11,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use super::{
@@ -88,7 +89,9 @@ impl RecordFiles {
     pub(super) fn abandoned(&self) -> Vec<AbandonedPull> {
         let intents = self.intents().entries.into_iter();
         let abandoned = intents.filter_map(|intent| match holders(&self.pulling, &intent.value) {
-            Ok(Holders::Dead { were_several }) => Some(AbandonedPull { intent, were_several }),
+            Ok(Holders::Dead { were_several, written_by_kubelet }) => {
+                Some(AbandonedPull { intent, were_several, written_by_kubelet })
+            }
             _ => None,
         });
         abandoned.collect()
@@ -177,6 +180,8 @@ pub(super) struct AbandonedPull {
     pub(super) intent: Marked<String>,
     /// Whether there may have been several.
     pub(super) were_several: bool,
+    /// When a kubelet wrote the intent; nothing if it is one of ours.
+    pub(super) written_by_kubelet: Option<SystemTime>,
 }
 
 /// One of the two kinds of files.

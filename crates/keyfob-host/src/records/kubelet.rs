@@ -18,11 +18,13 @@ use std::{
         unix::{fs::MetadataExt as _, net::UnixDatagram},
     },
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 /// The sockets of a kubelet, in its root directory. A kubelet with another root directory than the default has only the
 /// first of them there.
-const SOCKETS: [&str; 2] = ["pod-resources", "device-plugins"];
+const SOCKETS: [&str; 2] = ["pod-resources", DEVICE_PLUGINS];
+const DEVICE_PLUGINS: &str = "device-plugins";
 const SOCKET: &str = "kubelet.sock";
 
 /// How the names of programs begin that are a kubelet, or have one in them.
@@ -66,6 +68,17 @@ impl RunningKubelet {
         let sockets = || SOCKETS.iter().find_map(|folder| listener(&root.join(folder)));
         sockets().or_else(|| process(Path::new("/proc"), root))
     }
+}
+
+/// When a kubelet was last started on a root directory, if that can be told: it makes this socket anew before it runs any pod.
+/// The socket stays when the kubelet ends.
+pub(super) fn last_start(root: &Path) -> Option<SystemTime> {
+    // A kubelet with another root directory has this socket at the default place all the same.
+    let [default, ..] = DEFAULTS.map(Path::new);
+    [root, default].iter().find_map(|root| {
+        let socket = root.join(DEVICE_PLUGINS).join(SOCKET);
+        fs::symlink_metadata(socket).and_then(|metadata| metadata.modified()).ok()
+    })
 }
 
 impl fmt::Display for RunningKubelet {

@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashSet,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -38,6 +38,8 @@ pub struct PullRecords {
     memory: Option<Arc<RecordMemory>>,
     pub(super) policy: VerificationPolicy,
     clock: Arc<dyn Clock>,
+    /// The root directory of a kubelet that has other images.
+    pub(super) kubelet_elsewhere: Option<PathBuf>,
     /// Pulls that ended halfway, and whose images were looked for in vain.
     in_vain: Mutex<Vec<AbandonedPull>>,
     pub(super) checks: Checks,
@@ -53,12 +55,15 @@ pub struct RecordsOptions {
     pub memory: Option<MemorySizes>,
     /// Whether to write even if a kubelet runs on the directory. It sees nothing of it until it is started again.
     pub beside_running_kubelet: bool,
+    /// Whether the images are not those of the kubelet that has the directory, but lie elsewhere. What came of the pulls that
+    /// the kubelet did not finish is then left for it to find out.
+    pub images_elsewhere: bool,
 }
 
 impl Default for RecordsOptions {
     fn default() -> Self {
         let (policy, memory) = (VerificationPolicy::default(), Some(MemorySizes::default()));
-        Self { policy, memory, beside_running_kubelet: false }
+        Self { policy, memory, beside_running_kubelet: false, images_elsewhere: false }
     }
 }
 
@@ -88,6 +93,7 @@ impl PullRecords {
             memory,
             policy: options.policy,
             clock,
+            kubelet_elsewhere: options.images_elsewhere.then(|| root.to_owned()),
             in_vain: Mutex::default(),
             checks: Checks::default(),
         })

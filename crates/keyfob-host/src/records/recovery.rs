@@ -2,11 +2,13 @@
 //!
 //! Upstream: `initialize` in `image_pull_manager.go`, which only a kubelet that starts calls.
 //! Differs: pulls that another process has in flight are left alone; images are listed after it was seen that an intent is
-//! nobody's; an image is known again under all its names.
+//! nobody's; an image is known again under all its names; who has other images than the kubelet leaves its pulls to it.
+
+use std::path::Path;
 
 use super::{
-    PullRecords, RecordsError, files::AbandonedPull, lock::WriteLock, names::Name,
-    store::RecordStore as _,
+    PullRecords, RecordsError, files::AbandonedPull, kubelet::last_start, lock::WriteLock,
+    names::Name, store::RecordStore as _,
 };
 use crate::{Chain, LocalImage};
 
@@ -54,6 +56,9 @@ impl PullRecords {
         };
         let images: Vec<_> = images.iter().map(Names::of).collect();
         for pull in abandoned.0 {
+            if self.kubelet_to_look(&pull).is_some() {
+                continue;
+            }
             let came = images.iter().filter(|image| image.came_from(&pull));
             let ids: Vec<&str> = came.map(|image| image.id).collect();
             if ids.is_empty() {
@@ -94,9 +99,30 @@ impl PullRecords {
         let wanted = Name::new(image);
         let mut abandoned = self.not_looked_into(lock).into_iter();
         match abandoned.find(|pull| Name::new(&pull.intent.value).is_same(&wanted)) {
-            Some(pull) => Err(RecordsError::Abandoned { image: pull.intent.value }),
+            Some(pull) => Err(match self.kubelet_to_look(&pull) {
+                Some(root) => {
+                    RecordsError::LeftToKubelet { image: pull.intent.value, root: root.to_owned() }
+                }
+                None => RecordsError::Abandoned { image: pull.intent.value },
+            }),
             None => Ok(()),
         }
+    }
+
+    /// Whether a pull of this image must wait until the kubelet has been started: it ended in the middle of one, and the images
+    /// that are known here are not its own.
+    pub fn is_left_to_kubelet(&self, image: &str) -> bool {
+        let checked = self.files.lock().and_then(|lock| self.refuse_abandoned(image, &lock));
+        matches!(checked, Err(RecordsError::LeftToKubelet { .. }))
+    }
+
+    /// The root directory of the kubelet that must look what came of a pull. It does so when it starts; if it was started since
+    /// and the intent is still there, no image came.
+    fn kubelet_to_look(&self, pull: &AbandonedPull) -> Option<&Path> {
+        let root = self.kubelet_elsewhere.as_deref()?;
+        let written = pull.written_by_kubelet?;
+        let has_looked = last_start(root).is_some_and(|start| start > written);
+        (!has_looked).then_some(root)
     }
 
     /// A pull of `redis` may take the tag from the image of a pull of `docker.io/library/redis`, as if they shared an intent. One

@@ -1,9 +1,14 @@
 //! Several processes, one directory. What opens the directory anew has locks of its own, as another process has; and who is
 //! dropped has lost them, as who is killed.
 
-use std::fs;
+use std::{
+    fs::{self, File},
+    os::unix::net::UnixListener,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
-use keyfob_host::{LocalImage, RecordsError};
+use keyfob_host::{LocalImage, PullRecords, RecordsError, RecordsOptions};
 
 use crate::support::{APP, Node, by_secret, local, must_pull, stranger, with_secret};
 
@@ -204,6 +209,42 @@ fn what_was_looked_for_in_vain_stands_in_nobodys_way() {
     records.record_intent("redis:7").unwrap();
 
     assert!(records.abandoned().is_empty());
+}
+
+/// Only the kubelet knows the images of its container runtime, and it looks when it starts.
+#[test]
+fn who_has_other_images_leaves_a_kubelets_pulls_to_it() {
+    let node = Node::new();
+    node.die_pulling(APP);
+    let name = node.texts("pulling").into_keys().next().unwrap();
+    let intent = node.path("pulling").join(name);
+    // A time of today is a kubelet's.
+    let written = UNIX_EPOCH + Duration::from_hours(24 * 365 * 50);
+    File::options().write(true).open(&intent).unwrap().set_modified(written).unwrap();
+    let mut options = RecordsOptions::default();
+    options.images_elsewhere = true;
+    let open = || {
+        PullRecords::open(node.root.path(), options.clone(), Arc::new(node.clock.clone())).unwrap()
+    };
+    let records = open();
+
+    records.recover(records.abandoned(), &[local("other", &[APP])]);
+
+    assert_eq!(records.records().0, []);
+    assert!(records.is_left_to_kubelet(APP));
+    let refused = records.record_intent(APP).unwrap_err();
+    assert!(matches!(&refused, RecordsError::LeftToKubelet { image, .. } if image == APP));
+    assert!(intent.exists());
+
+    // A kubelet has started since.
+    fs::create_dir(node.root.path().join("device-plugins")).unwrap();
+    let socket = node.root.path().join("device-plugins/kubelet.sock");
+    drop(UnixListener::bind(socket).unwrap());
+    let records = open();
+    records.recover(records.abandoned(), &[]);
+    records.record_intent(APP).unwrap();
+    records.record_failed(APP);
+    assert!(!intent.exists());
 }
 
 /// One pull takes the tag from the other's image, and ends; then the other dies.

@@ -121,6 +121,11 @@ fn advice(order: &Order, done: &Done, error: &EnsureError) -> Option<String> {
     let (image, layout) = (&order.wanted.image, order.layout.path().display());
     let explain = format!("\"keyfob explain {image}\" with the same flags says");
     if error.reason == EnsureReason::PullIntentNotRecorded {
+        if order.records.as_ref().is_some_and(|records| records.files.is_left_to_kubelet(image)) {
+            return Some(
+                "start the kubelet, which looks into it, and stop it again; then run the same command again".into(),
+            );
+        }
         return Some(
             "make the directory of the records writable, then run the same command again".into(),
         );

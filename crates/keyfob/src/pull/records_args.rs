@@ -86,6 +86,7 @@ impl RecordsArgs {
         let mut options = RecordsOptions::default();
         options.policy = policy;
         options.beside_running_kubelet = self.beside_running_kubelet;
+        options.images_elsewhere = root != dest;
         // One pull looks at a few files.
         options.memory = None;
         Ok(Some(RecordsPlan { root, options }))

@@ -218,6 +218,39 @@ fn is_refused(root: &Path, sign: &str) {
     assert!(root.join("image_manager/pulled").exists());
 }
 
+/// Its container runtime may have the image, without a record.
+#[test]
+fn a_pull_that_a_kubelet_did_not_finish_is_left_to_it() {
+    let (machine, served, image, host) = private();
+    let kubelet = tempfile::tempdir().unwrap();
+    let name = record_of(kubelet.path(), &image).file_name().unwrap().to_owned();
+    let intent = kubelet.path().join("image_manager/pulling").join(name);
+    fs::create_dir_all(intent.parent().unwrap()).unwrap();
+    let text = json!({
+        "kind": "ImagePullIntent", "apiVersion": "kubelet.config.k8s.io/v1beta1", "image": image,
+    });
+    fs::write(&intent, format!("{text}\n")).unwrap();
+    let secret = machine.login("secret.json", &host, "ada", PASSWORD);
+    let root = kubelet.path().to_str().unwrap();
+    let flags = ["--records-dir", root, "--pull-secret", &secret, "-q"];
+
+    let said = machine.pull(&image, &flags);
+
+    let told = format!(
+        "keyfob: Failed to record image pull intent for container image \"{image}\": the kubelet of {root} did not finish its \
+         pull of {image}, and has not looked yet whether the image came\n\
+         keyfob: start the kubelet, which looks into it, and stop it again; then run the same command again\n"
+    );
+    assert_eq!((said.code, said.stderr), (4, told));
+    assert_eq!(served.registry.requests(), []);
+    assert!(intent.exists());
+
+    fs::create_dir(kubelet.path().join("device-plugins")).unwrap();
+    drop(UnixListener::bind(kubelet.path().join("device-plugins/kubelet.sock")).unwrap());
+    assert_eq!(machine.pull(&image, &flags).code, 0, "the kubelet has looked");
+    assert!(!intent.exists());
+}
+
 #[test]
 fn nothing_is_recorded_beside_a_kubelet_that_listens() {
     for folder in ["pod-resources", "device-plugins"] {
