@@ -127,7 +127,11 @@ fn a_list_tells_who_may_use_what() {
     assert_eq!(cells(lines[3]), ["sha256:cccccccccccc", "-", "nobody yet", OLD]);
     assert_eq!(
         cells(lines[4]),
-        ["-", "r.example/next:v1", "a pull ended halfway; the next one looks into it"]
+        [
+            "-",
+            "r.example/next:v1",
+            "a pull ended halfway; the next pull or start of the kubelet looks into it"
+        ]
     );
     assert_eq!(lines.len(), 5);
 }
@@ -311,6 +315,19 @@ fn a_list_creates_nothing_and_needs_no_right_to_write() {
     assert!(said.stdout.contains("old.example/app"), "{}", said.stdout);
     assert_eq!(said.json()["intents"][0]["state"], json!("abandoned"));
     assert_eq!(state(root.path()), before);
+}
+
+#[test]
+fn a_pull_of_a_kubelet_that_runs_is_not_called_abandoned() {
+    let root = with_three();
+    fs::create_dir(root.path().join("pod-resources")).unwrap();
+    let listener = UnixListener::bind(root.path().join("pod-resources/kubelet.sock")).unwrap();
+    let state = || root.run("list", &["-o", "json"]).json()["intents"][0]["state"].clone();
+
+    assert_eq!(state(), json!("pulling"));
+
+    drop(listener);
+    assert_eq!(state(), json!("abandoned"));
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl Listed<'_> {
         for Intent { image, state } in &self.intents {
             let told = match *state {
                 "pulling" => "is being pulled",
-                _ => "a pull ended halfway; the next one looks into it",
+                _ => "a pull ended halfway; the next pull or start of the kubelet looks into it",
             };
             rows.push(["-".into(), shown(image).into(), told.into(), String::new()]);
         }
