@@ -19,7 +19,7 @@ use crate::{Outcome, Verdict, cli::Output, match_images::shown};
 #[command(
     after_help = "An image without a record counts as one that was always there, and by default everybody may use it. So the \
                   images that are there must all be named: those of DEST are looked up; for those of a container runtime write\n\n\
-                  \u{20} crictl images -q | keyfob records prune --records-dir /var/lib/kubelet --present -\n\n\
+                  \u{20} ctr -n k8s.io images list -q | grep ^sha256: | keyfob records prune --records-dir /var/lib/kubelet --present -\n\n\
                   A record that changed while this ran stays for the next time.\n\
                   JSON: {\"forgotten\":[…],\"kept\":[…],\"stayed\":[…],\"errors\":[…]}: image ids, where kept are those of \
                   images that are there, and stayed those that could not be forgotten yet.\n\

@@ -27,8 +27,13 @@ mod parts;
 mod pod;
 mod process;
 mod providers;
+mod record_garbage;
+mod record_kills;
+mod record_procedure;
+mod records;
 mod registry;
 mod shell;
+mod teams;
 #[path = "../support/token_issuer.rs"]
 mod token_issuer;
 mod wait;
@@ -68,6 +73,14 @@ const SCENARIOS: &[Scenario] = scenarios! {
     providers::all_plugins_share_one_configuration,
     providers::why_a_plugin_failed_is_only_in_the_log,
     providers::a_kubelet_needs_both_flags,
+    records::each_policy_verifies_the_images_that_it_names,
+    record_procedure::the_documented_order_lets_in_whom_the_image_was_pulled_for,
+    record_procedure::beside_a_running_kubelet_the_wrong_pod_is_let_in,
+    record_kills::a_kubelet_killed_during_a_pull_lets_nobody_in_without_proof,
+    record_kills::a_keyfob_killed_during_a_pull_lets_nobody_in_without_proof,
+    record_kills::a_pull_that_a_kubelet_did_not_finish_is_left_to_the_kubelet,
+    record_garbage::prune_forgets_the_images_that_containerd_has_no_more,
+    record_garbage::under_disk_pressure_the_kubelet_forgets_who_may_use_an_image,
 };
 
 fn main() -> ExitCode {
