@@ -18,6 +18,7 @@ mod authority;
 mod cluster;
 mod containerd;
 mod documented;
+mod faults;
 mod hosts;
 mod image;
 #[path = "../support/moto.rs"]
@@ -81,6 +82,11 @@ const SCENARIOS: &[Scenario] = scenarios! {
     record_kills::a_pull_that_a_kubelet_did_not_finish_is_left_to_the_kubelet,
     record_garbage::prune_forgets_the_images_that_containerd_has_no_more,
     record_garbage::under_disk_pressure_the_kubelet_forgets_who_may_use_an_image,
+    faults::a_pull_survives_a_killed_kubelet,
+    faults::a_pull_survives_a_killed_containerd,
+    faults::a_pull_survives_a_killed_registry,
+    faults::a_pull_survives_a_killed_api_server,
+    faults::a_pull_survives_a_killed_etcd,
 };
 
 fn main() -> ExitCode {
