@@ -10,7 +10,6 @@
     clippy::unwrap_used,
     reason = "a test fails by panicking, and these are the real programs"
 )]
-#![expect(dead_code, reason = "scenarios to come use the rest")]
 
 mod agreement;
 mod api;
@@ -21,6 +20,7 @@ mod client;
 mod cluster;
 mod containerd;
 mod documented;
+mod faults;
 mod hosts;
 mod identity;
 mod image;
@@ -104,6 +104,11 @@ const SCENARIOS: &[Scenario] = scenarios! {
     client::a_revoked_token_is_replaced,
     client::a_new_certificate_is_presented_before_the_old_one_ends,
     load::a_hundred_pods_with_twenty_images_start_on_a_cold_node,
+    faults::a_pull_survives_a_killed_kubelet,
+    faults::a_pull_survives_a_killed_containerd,
+    faults::a_pull_survives_a_killed_registry,
+    faults::a_pull_survives_a_killed_api_server,
+    faults::a_pull_survives_a_killed_etcd,
 };
 
 fn main() -> ExitCode {

@@ -88,7 +88,7 @@ struct Front {
 #[derive(Default)]
 struct Gate {
     closed_for: Option<String>,
-    waiting: usize,
+    waiting: Vec<String>,
 }
 
 impl Registry {
@@ -192,9 +192,13 @@ impl Registry {
     /// Waits until a request is held back.
     pub(crate) fn wait_until_held(&self) {
         wait_for("a request to be held back", Duration::from_secs(30), || {
-            let waiting = self.front.gate.lock().unwrap().waiting;
-            if waiting > 0 { Ok(()) } else { Err(format!("{:?}", self.visits())) }
+            if self.held().is_empty() { Err(format!("{:?}", self.visits())) } else { Ok(()) }
         });
+    }
+
+    /// The paths of the requests that are held back now.
+    pub(crate) fn held(&self) -> Vec<String> {
+        self.front.gate.lock().unwrap().waiting.clone()
     }
 
     /// Lets all requests go on.
@@ -230,9 +234,10 @@ impl Front {
         };
         let mut gate = self.gate.lock().unwrap();
         while closed(&gate) {
-            gate.waiting += 1;
+            gate.waiting.push(request.target.clone());
             gate = self.opened.wait(gate).unwrap();
-            gate.waiting -= 1;
+            let place = gate.waiting.iter().position(|target| *target == request.target);
+            gate.waiting.remove(place.unwrap());
         }
     }
 
