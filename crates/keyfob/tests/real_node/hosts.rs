@@ -51,11 +51,6 @@ impl Hosts {
     pub(crate) fn requests(&self, name: &str) -> Vec<Request> {
         self.internet.requests().into_iter().filter(|request| request.host == name).collect()
     }
-
-    /// The certificate authority of all hosts, in PEM.
-    pub(crate) fn ca_pem(&self) -> &str {
-        self.internet.ca_pem()
-    }
 }
 
 fn append(path: &str, text: &str) {

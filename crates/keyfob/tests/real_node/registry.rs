@@ -118,12 +118,6 @@ impl Registry {
         registry
     }
 
-    /// Serves the same images under another name too.
-    pub(crate) fn serve_as(&self, world: &World, host: &str) {
-        let front = Arc::clone(&self.front);
-        world.hosts.serve(host, move |request| front.answer(request));
-    }
-
     /// Waits until it answers, after a restart too.
     pub(crate) fn wait_until_ready(&mut self) {
         let backend = self.front.backend.clone();
