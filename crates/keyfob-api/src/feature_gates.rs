@@ -87,12 +87,11 @@ impl FeatureGates {
     ) -> Result<ParsedGates, GatesError> {
         let entries = entries(text, components)?;
         let mut parsed = ParsedGates::default();
-        for (name, on) in &entries {
-            match *name {
-                "AllBeta" => parsed.gates.set_all_beta(*on),
-                PROPOSED => parsed.gates.service_account_token = *on,
-                _ => {}
-            }
+        for (_, on) in entries.iter().filter(|(name, _)| *name == "AllBeta") {
+            parsed.gates.set_all_beta(*on);
+        }
+        for (_, on) in entries.iter().filter(|(name, _)| *name == PROPOSED) {
+            parsed.gates.service_account_token = *on;
         }
         // What is set by its own name counts, whatever stands before or behind it.
         for (name, on) in entries {
@@ -324,6 +323,14 @@ mod tests {
             ("PodCertificateRequest=F", [true, true, true, false]),
             ("KubeletEnsureSecretPulledImages=true,AllBeta=false", [false, true, false, true]),
             ("AllBeta=false,AllBeta=true", [true; 4]),
+            (
+                "ServiceAccountTokenForKubeletCredentialProviders=true,AllBeta=false",
+                [true, false, false, true],
+            ),
+            (
+                "AllBeta=false,ServiceAccountTokenForKubeletCredentialProviders=true",
+                [true, false, false, true],
+            ),
             ("AllAlpha=false", [true; 4]),
         ] {
             assert_eq!(switches(text), expected, "{text}");

@@ -73,13 +73,15 @@ impl Child {
         let env = c_strings(program, "an environment variable", env)?;
         let files = file_actions(&standard).map_err(system("preparing its descriptors"))?;
         let attributes = attributes(group).map_err(system("preparing its process group"))?;
+        let starting = running::starting();
         let pid = posix_spawn(program, &files, &attributes, &argv, &env)
             .map_err(|errno| spawn_error(program, errno, argv.iter().chain(env.iter())))?;
-        // From here on a pipe must close when the child closes it.
-        drop(standard);
         let pid = Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("no process id"));
         let pid = pid.map_err(system("starting it"))?;
         running::add(pid, group);
+        drop(starting);
+        // From here on a pipe must close when the child closes it.
+        drop(standard);
         let mut child = Self { pid, group, exit: None, reaped: false };
         child.exit = Some(watch(pid).map_err(system("watching it"))?);
         Ok(child)

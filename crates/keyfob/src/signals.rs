@@ -43,8 +43,8 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 /// How long threads may take that are in the middle of something when a runtime ends: most of them write a small file.
 const LAST_WORK: Duration = Duration::from_millis(200);
 
-/// How long stdout or stderr may stay full after a signal. A write to it blocks its thread until somebody reads, so the
-/// work would not end within its grace either.
+/// How long stdout or stderr may stay full and unread after a signal. A write to it blocks its thread until somebody reads,
+/// so the work would not end within its grace either.
 const UNREAD: Duration = Duration::from_millis(100);
 
 /// A runtime that does not wait at its end for threads which wait for something themselves.
@@ -195,24 +195,32 @@ async fn end_at_signal(
         tokio::select! {
             () = tokio::time::sleep(grace) => {}
             _ = signals.next() => {}
-            () = output_is_unread() => {}
+            () = output_is_unread(grace.saturating_sub(GRACE)) => {}
         }
     }
     process::exit(ending.clean_up());
 }
 
-/// Ends when stdout or stderr has been full for [`UNREAD`].
-async fn output_is_unread() {
+/// Ends when stdout or stderr is full and nobody has read anything of it for [`UNREAD`]. A server that lingers does so first:
+/// it need not be writing.
+async fn output_is_unread(lingers: Duration) {
+    tokio::time::sleep(lingers).await;
+    let streams = [stdio::stdout(), stdio::stderr()];
     let mut looks = tokio::time::interval(UNREAD);
-    let mut full_before = [false; 2];
+    let mut before = [None; 2];
     loop {
         looks.tick().await;
-        let full_now = [is_full(stdio::stdout()), is_full(stdio::stderr())];
-        if full_before.iter().zip(full_now).any(|(before, now)| *before && now) {
+        let now = streams.map(|stream| is_full(stream).then(|| unread_bytes(stream)));
+        if before.iter().zip(now).any(|(before, now)| now.is_some() && *before == now) {
             return;
         }
-        full_before = full_now;
+        before = now;
     }
+}
+
+/// How many bytes a pipe holds. Always the same for what is no pipe.
+fn unread_bytes(stream: BorrowedFd<'_>) -> u64 {
+    rustix::io::ioctl_fionread(stream).unwrap_or_default()
 }
 
 /// Whether a write would block now: the pipe is full, or the terminal is stopped. A stream that is closed, or whose reader has

@@ -79,6 +79,7 @@ impl UnsupportedAuthProvider {
     fn argument(&self, setting: &Setting) -> Option<String> {
         let Setting { name, flag, .. } = setting;
         let value = self.config(name).or(setting.placeholder)?;
+        // A URL with user info or a query may hold a secret.
         if !setting.is_hidden && !value.contains(['@', '?']) {
             return Some(format!("      - {}\n", yaml_quoted(&format!("{flag}={value}"))));
         }

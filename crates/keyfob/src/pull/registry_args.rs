@@ -32,7 +32,8 @@ pub(super) struct RegistryArgs {
     /// How often something is tried again that may pass: a connection that breaks off, a registry that is busy.
     #[arg(long, value_name = "N", default_value_t = Patience::default().attempts.saturating_sub(1))]
     retries: u32,
-    /// How long a registry may be silent.
+    /// How long a registry may be silent, or send less than 1000 bytes a second on average. Manifests and tokens must be
+    /// complete within it and a second for every 16,000 bytes.
     #[arg(long, value_name = "DURATION", value_parser = timeout, default_value = "30s")]
     stall_timeout: Duration,
     /// If every credential fails, try without any. A kubelet does so only if there is none.

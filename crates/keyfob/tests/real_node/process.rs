@@ -26,7 +26,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a command, which gets only the environment that it names. Its output is appended to `DIRECTORY/NAME.log`.
+    /// Starts a command. Its output is appended to `DIRECTORY/NAME.log`.
     pub(crate) fn start(name: &'static str, mut command: Command, directory: &Path) -> Self {
         let log = directory.join(format!("{name}.log"));
         let output = OpenOptions::new().create(true).append(true).open(&log).unwrap();

@@ -43,7 +43,8 @@ impl World {
 
     /// Prepares a namespace and a directory for the next scenario. Nothing is left of what others installed or allowed.
     pub(crate) fn begin(&mut self, name: &str, logs: &Path) {
-        for installed in ["/etc/kubernetes", "/usr/local/lib/kubelet-plugins"] {
+        let plugins = ["/usr/local/lib/kubelet-plugins", "/usr/local/lib/load-plugins"];
+        for installed in plugins.into_iter().chain(["/etc/kubernetes"]) {
             fs::remove_dir_all(installed).unwrap_or_default();
         }
         self.cluster.reset();
