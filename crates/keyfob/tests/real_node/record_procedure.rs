@@ -1,6 +1,6 @@
 //! Records that `keyfob pull` writes into a kubelet's directory: in the documented order, and in the one that it warns against.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 
 use serde_json::json;
 
@@ -14,6 +14,9 @@ use crate::{
     world::World,
 };
 
+/// The kubelet's records.
+const RECORDS: &str = "/var/lib/kubelet/image_manager/pulled";
+
 pub(crate) fn the_documented_order_lets_in_whom_the_image_was_pulled_for(world: &mut World) {
     let teams = Teams::start(world);
     let app = teams.registry.push("team/app:v1");
@@ -21,6 +24,7 @@ pub(crate) fn the_documented_order_lets_in_whom_the_image_was_pulled_for(world: 
     for runtime in Runtime::ALL {
         let procedure = Procedure::install(world, runtime);
         let mut node = Node::start(world, &teams.node(runtime));
+        let mut written = BTreeMap::new();
         for command in &procedure.commands {
             match command.as_str() {
                 "systemctl stop kubelet" => node.kubelet.stop(),
@@ -28,6 +32,7 @@ pub(crate) fn the_documented_order_lets_in_whom_the_image_was_pulled_for(world: 
                     // While the kubelet is stopped: another image, for the pods of a service account.
                     pull_as_account(world, &teams, &by_account.reference);
                     procedure.import(world);
+                    written = record_texts();
                     node.kubelet.start_again();
                     node.wait_until_ready();
                 }
@@ -42,7 +47,35 @@ pub(crate) fn the_documented_order_lets_in_whom_the_image_was_pulled_for(world: 
         node.wait_until_ready();
         teams.assert_usable_by(&app, &[Who::Secret]);
         teams.assert_usable_by(&by_account, &[Who::Account]);
+        let stranger = teams.pod(Who::Stranger, &app).pull_policy("Never").create();
+        assert_eq!(
+            stranger.wait_until_waiting("ErrImageNeverPull"),
+            format!("Container image {:?} is not present with pull policy of Never", app.reference),
+        );
+
+        // The kubelet itself writes the same.
+        node.kubelet.stop();
+        fs::remove_dir_all(RECORDS).unwrap();
+        node.kubelet.start_again();
+        node.wait_until_ready();
+        teams.pod(Who::Secret, &app).create().wait_until_running();
+        teams.pod(Who::Account, &by_account).create().wait_until_running();
+        assert_eq!(written.len(), 2);
+        assert_eq!(record_texts(), written);
     }
+}
+
+/// The files of all records without their times.
+fn record_texts() -> BTreeMap<String, String> {
+    let entries = fs::read_dir(RECORDS).unwrap().map(Result::unwrap);
+    let text = |entry: fs::DirEntry| {
+        let text = fs::read_to_string(entry.path()).unwrap();
+        let (start, rest) = text.split_once("\"lastUpdatedTime\":\"").unwrap();
+        let (time, end) = rest.split_once('"').unwrap();
+        assert_eq!(time.len(), "2026-01-01T00:00:00Z".len());
+        (entry.file_name().into_string().unwrap(), [start, end].concat())
+    };
+    entries.map(text).collect()
 }
 
 pub(crate) fn beside_a_running_kubelet_the_wrong_pod_is_let_in(world: &mut World) {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     containerd::Runtime,
     node::{KUBELET, Node},
+    pod::Pod,
     registry::Pushed,
     teams::{SHOP, Teams, Who, records},
     world::World,
@@ -52,7 +53,7 @@ pub(crate) fn each_policy_verifies_the_images_that_it_names(world: &mut World) {
     {
         let options = teams.node(runtime);
         let mut node = Node::start(world, &options);
-        bring(&teams, &node, &images);
+        let pods = bring(&teams, &node, &images);
         assert_list_reads_only(world, &teams, &images);
         for (policy, kept) in policies {
             let mut options = options.clone().config(POLICY, json!(policy));
@@ -72,11 +73,15 @@ pub(crate) fn each_policy_verifies_the_images_that_it_names(world: &mut World) {
             let expected: Vec<_> = kept.iter().map(|kept| !kept).chain([true; 4]).collect();
             assert_eq!(teams.may_use(&cases), expected, "{policy} with {runtime:?}");
         }
+        // Containers go on running while the kubelet is stopped.
+        for pod in pods {
+            assert_eq!(pod.get()["status"]["containerStatuses"][0]["restartCount"], 0);
+        }
     }
 }
 
 /// Brings the images to the node: three by pods, of which one with the node's own login, and two past the kubelet.
-fn bring(teams: &Teams, node: &Node, images: &Images) {
+fn bring(teams: &Teams, node: &Node, images: &Images) -> [Pod; 3] {
     let login =
         json!({"auths": {"registry.example/node": {"username": "node", "password": "own"}}});
     fs::write(format!("{KUBELET}/config.json"), login.to_string()).unwrap();
@@ -88,9 +93,10 @@ fn bring(teams: &Teams, node: &Node, images: &Images) {
     for image in [&images.preloaded, &images.allowlisted] {
         node.containerd.ctr(&["images", "pull", "--user", "ada:hunter2", &image.reference]);
     }
-    for pod in pods {
+    for pod in &pods {
         pod.wait_until_running();
     }
+    pods
 }
 
 /// `keyfob records list` shows the kubelet's records, and changes nothing.
