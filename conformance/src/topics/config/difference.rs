@@ -7,6 +7,9 @@ use super::{super::texts::Text, Config, Entry, Question};
 use crate::Topic as _;
 
 pub(super) fn explain(question: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
+    if question.files.iter().any(|file| has_two_marks(&file.bytes())) {
+        return Some("yaml-second-byte-order-mark");
+    }
     let theirs = upstream.get("error")?.as_str()?;
     let said = ours.get("error").and_then(Value::as_str);
     if is_first_kep(said, theirs) {
@@ -34,6 +37,12 @@ pub(super) fn explain(question: &Question, ours: &Value, upstream: &Value) -> Op
     } else {
         None
     }
+}
+
+/// Whether a text begins with two byte order marks, of which the first says how it is encoded.
+fn has_two_marks(text: &[u8]) -> bool {
+    let marks: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"];
+    marks.iter().any(|mark| text.strip_prefix(*mark).is_some_and(|rest| rest.starts_with(mark)))
 }
 
 const REDACTED: &str = "[redacted]";
