@@ -37,7 +37,6 @@ mod config;
 mod docker_config;
 mod failures;
 mod flight;
-mod hexadecimal;
 mod host;
 mod identity;
 mod images;

@@ -13,7 +13,7 @@ use keyfob_api::{InvalidKey, JsonWriter, MatchTarget, RegistryKey, Secret};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::{ServiceAccountCoordinates, hexadecimal::hexadecimal};
+use crate::ServiceAccountCoordinates;
 
 /// A user name and a password for a registry. `email` only docker configurations have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -228,7 +228,7 @@ impl Credential {
             .field_unless_empty("password", login.password.expose())
             .field_unless_empty("email", &login.email)
             .close('}');
-        hexadecimal(&Sha256::digest(json.into_text().expose()))
+        hex::encode(Sha256::digest(json.into_text().expose()))
     }
 
     fn entry(&self) -> &Entry {

@@ -102,13 +102,8 @@ impl Digest {
     }
 
     fn written(algorithm: Algorithm, hash: digest::Digest) -> Self {
-        Self { algorithm, hex: hexadecimal(hash.as_ref()).into() }
+        Self { algorithm, hex: hex::encode(hash).into() }
     }
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// A content that comes in pieces.

@@ -97,12 +97,7 @@ fn digest(parts: &[KeyPart]) -> String {
             hash.update(text);
         }
     }
-    hexadecimal(&hash.finalize())
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    hex::encode(hash.finalize())
 }
 
 #[cfg(test)]

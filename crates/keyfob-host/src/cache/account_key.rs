@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt};
 use sha2::{Digest as _, Sha256};
 
 use super::key::{KeyTooLong, put};
-use crate::{ServiceAccountCoordinates, hexadecimal::hexadecimal};
+use crate::ServiceAccountCoordinates;
 
 /// What a [`CacheKey`](crate::CacheKey) says of a service account: two accounts never have the same.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -63,7 +63,7 @@ pub(crate) fn flight_key(
 pub(crate) fn token_hash(token: &str) -> String {
     match token {
         "" => String::new(),
-        token => format!("sha256:{}", hexadecimal(&Sha256::digest(token))),
+        token => format!("sha256:{}", hex::encode(Sha256::digest(token))),
     }
 }
 

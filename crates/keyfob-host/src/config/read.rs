@@ -20,7 +20,6 @@ use super::{
     go_files::{self, PathError, quoted},
     read_error::ReadError,
 };
-use crate::hexadecimal::hexadecimal;
 
 /// More than any configuration needs, and not enough to fill the memory.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -70,7 +69,7 @@ impl Reader {
     }
 
     fn finish(self) -> Result<Config, ReadError> {
-        let hash = format!("sha256:{}", hexadecimal(&self.hash.finalize()));
+        let hash = format!("sha256:{}", hex::encode(self.hash.finalize()));
         let (providers, origins) = self.providers.into_iter().unzip();
         let config = Config { providers, hash: Some(hash), origins, place: self.place };
         config.refuse_repeated_names()?;

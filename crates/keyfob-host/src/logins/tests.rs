@@ -97,7 +97,7 @@ fn the_hash_is_over_what_go_would_write() {
         let target = MatchTarget::parse("r.test").unwrap();
         select("r.test", Some(&target), &[logins.into()])[0].hash()
     };
-    let sha256 = |text: &str| hexadecimal(&Sha256::digest(text));
+    let sha256 = |text: &str| hex::encode(Sha256::digest(text));
     assert_eq!(hash(Login::default()), sha256("{}"));
     assert_eq!(
         hash(entry("a<b", "\u{2028}&", "e@x")),

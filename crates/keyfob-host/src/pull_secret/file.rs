@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::{JSON, LEGACY, PullSecret};
-use crate::{SecretCoordinates, docker_config, hexadecimal::hexadecimal};
+use crate::{SecretCoordinates, docker_config};
 
 impl PullSecret {
     /// Reads a file that its user calls `name`: Secrets or lists of them in YAML (of several documents) or JSON, or a bare
@@ -47,7 +47,7 @@ fn fingerprint(data: &BTreeMap<String, Secret<Vec<u8>>>) -> String {
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }
-    format!("sha256:{}", hexadecimal(&hash.finalize()))
+    format!("sha256:{}", hex::encode(hash.finalize()))
 }
 
 /// Why a file gives no pull secret. It never quotes the file.

@@ -18,7 +18,6 @@ use keyfob_exec::Directory;
 use sha2::{Digest as _, Sha256};
 
 use super::{RecordsError, store::RecordMark};
-use crate::hexadecimal::hexadecimal;
 
 /// Where a kubelet keeps intents and records, in its root directory.
 const IMAGE_MANAGER: &str = "image_manager";
@@ -216,7 +215,7 @@ impl Folder {
 }
 
 fn name_of(subject: &str) -> String {
-    format!("{PREFIX}{}", hexadecimal(&Sha256::digest(subject)))
+    format!("{PREFIX}{}", hex::encode(Sha256::digest(subject)))
 }
 
 /// Reads a file as it was at one time.

@@ -29,7 +29,7 @@ use keyfob_host::Login;
 use serde::{Deserialize, Serialize};
 
 use super::{Layout, LayoutError, files::OURS};
-use crate::{Blob, Digest, digest::hexadecimal};
+use crate::{Blob, Digest};
 
 /// The directory of the proofs, inside ours.
 const PROOFS: &str = "proofs";
@@ -167,7 +167,7 @@ impl Layout {
             add(login.username.as_bytes());
             add(login.password.expose().as_bytes());
         }
-        Ok(hexadecimal(hash.sign().as_ref()))
+        Ok(hex::encode(hash.sign()))
     }
 
     /// Looks whether a blob is here and is what its digest says.
