@@ -40,7 +40,7 @@ impl Topic for Allowlist {
     }
 
     fn ours(question: &Question) -> Value {
-        match keyfob_host::Allowlist::parse(&question.patterns) {
+        match keyfob_images::Allowlist::parse(&question.patterns) {
             Err(error) => json!({ "error": error.to_string() }),
             Ok(list) => {
                 let allowed = question.images.iter().map(|image| list.has(image));

@@ -13,7 +13,7 @@ use std::{
 };
 
 use keyfob_api::FeatureGates;
-use keyfob_host::{Config as Read, EnvVar, Protocol, ProviderConfig, TokenAttributes};
+use keyfob_config::{Config as Read, EnvVar, Protocol, ProviderConfig, TokenAttributes};
 use proptest::{prelude::Strategy as _, strategy::BoxedStrategy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

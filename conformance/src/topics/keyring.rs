@@ -8,9 +8,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use keyfob_api::ImageRef;
-use keyfob_host::{
-    Credential, DockerConfig, DockerConfigProblem, Login, Pull, PullSecret, SecretCoordinates,
-    Source,
+use keyfob_host::Pull;
+use keyfob_keyring::{
+    Credential, DockerConfig, DockerConfigProblem, Login, PullSecret, SecretCoordinates, Source,
 };
 use proptest::strategy::BoxedStrategy;
 use serde::{Deserialize, Serialize};

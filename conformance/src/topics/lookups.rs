@@ -7,9 +7,10 @@ mod stage;
 
 use std::time::{Duration, SystemTime};
 
-use keyfob_api::GoDuration;
+use keyfob_api::{Chain, GoDuration};
 use keyfob_exec::Clock as _;
-use keyfob_host::{Answer, CallError, Chain, Credential, Host, Pull};
+use keyfob_host::{Answer, CallError, Host, Pull};
+use keyfob_keyring::Credential;
 use keyfob_testkit::{ManualClock, Script};
 use proptest::strategy::BoxedStrategy;
 use serde::{Deserialize, Serialize};

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use keyfob_api::{MatchPattern, ProviderVersion};
-use keyfob_host::{
-    Config, Host, HostOptions, MissingPlugins, ProviderConfig, ProviderReport, Pull,
-};
+use keyfob_config::{Config, ProviderConfig};
+use keyfob_host::{Host, HostOptions, MissingPlugins, ProviderReport, Pull};
 use proptest::{
     collection::vec,
     prelude::{Just, Strategy, any},

@@ -8,7 +8,7 @@ mod folder;
 mod life;
 mod made_up;
 
-use keyfob_host::{Allowlist, MemorySizes, RecordsOptions, VerificationPolicy};
+use keyfob_images::{Allowlist, MemorySizes, RecordsOptions, VerificationPolicy};
 use proptest::strategy::BoxedStrategy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

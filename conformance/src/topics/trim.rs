@@ -25,7 +25,7 @@ impl Topic for Trim {
     }
 
     fn ours(question: &Question) -> Value {
-        match keyfob_host::recorded_name(&question.image) {
+        match keyfob_images::recorded_name(&question.image) {
             Ok(name) => json!({ "name": name }),
             Err(error) => json!({ "error": error.to_string() }),
         }

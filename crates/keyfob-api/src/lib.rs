@@ -15,6 +15,7 @@
 mod answer;
 mod buffer;
 mod certificate;
+mod chain;
 mod claims;
 pub mod der;
 pub mod document;
@@ -36,6 +37,7 @@ mod timestamp;
 
 pub use answer::{InvalidField, SeenName};
 pub use certificate::{Certificate, MalformedCertificate};
+pub use chain::Chain;
 pub use claims::{ClaimedObject, Claims, KubernetesClaims};
 pub use duration::{DurationError, GoDuration};
 pub use encode::JsonWriter;

@@ -13,7 +13,10 @@ use std::{
 };
 
 use keyfob_api::{ExecCluster, ExecVersion, Quoted};
-use keyfob_exec::{Clock, Environment, ProcessRunner, Runner, SystemClock, SystemEnvironment};
+use keyfob_exec::{
+    Clock, Environment, ProcessRunner, ProcessTerminal, Runner, SystemClock, SystemEnvironment,
+    Terminal,
+};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric as _},
@@ -23,7 +26,7 @@ use prometheus_client::{
 use thiserror::Error;
 
 use crate::{
-    Authenticator, Behaviour, ExecConfig, Messages, PolicyError, ProcessTerminal, Terminal,
+    Authenticator, Behaviour, ExecConfig, Messages, PolicyError,
     authenticator::Plugin,
     metrics::{Metrics, seconds_from},
 };

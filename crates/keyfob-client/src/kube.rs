@@ -186,10 +186,10 @@ impl Clients {
 fn trust(tls: &mut rustls::ClientConfig, config: &Config) {
     let provider = Arc::clone(tls.crypto_provider());
     let verifier = if let Some(file) = &config.root_cert_file {
-        keyfob_tls::verifier_of_file(file.clone(), provider)
+        keyfob_net::tls::verifier_of_file(file.clone(), provider)
     } else {
         let authorities = config.root_cert.iter().flatten().cloned();
-        keyfob_tls::verifier_of(authorities.map(Into::into).collect(), provider)
+        keyfob_net::tls::verifier_of(authorities.map(Into::into).collect(), provider)
     };
     // Without an authority that can be read, the choice of `kube` stands.
     if let Ok(verifier) = verifier {

@@ -12,7 +12,6 @@ mod behaviour;
 mod clean;
 mod client_config;
 mod credential;
-mod exec_cache;
 mod exec_config;
 mod identity;
 #[cfg(feature = "kube")]
@@ -39,12 +38,6 @@ pub use client_config::{
     ServerTls, StaticCredentials, UnusableConfig,
 };
 pub use credential::{Credential, UnusableToken};
-pub use exec_cache::{
-    AskerId, DirectoryFlaw, EntryState, ExecCache, ExecCacheError, ExecCacheNotice,
-    ExecCacheOptions, ExecQuestion, Explanation, IDENTITY_VARIABLES, InvalidVariablePattern,
-    KeyPart, LastRun, ParentProcess, QuestionError, Surroundings, Tell, UnsafeDirectory,
-    VariablePattern,
-};
 pub use exec_config::{ExecConfig, InteractiveMode};
 pub use identity::{Identity, IdentityError, SkippedBlocks};
 pub use kubeconfig::{
@@ -58,4 +51,4 @@ pub use policy::{
     Allowed, Denied, LookPathError, PluginPolicy, PolicyError, PolicyFlagsError, PolicyType,
 };
 pub use rotating::{Opened, Rotating, presenting};
-pub use terminal::{Messages, ProcessTerminal, Terminal};
+pub use terminal::Messages;

@@ -1,26 +1,10 @@
-//! Whether a person could be asked, and where what plugins say is shown.
+//! Where the messages of plugins are shown.
 
 use std::{
     fmt,
-    io::{IsTerminal as _, Write as _, stderr, stdin},
+    io::{Write as _, stderr},
     sync::Arc,
 };
-
-/// The terminal of the host, as an argument.
-pub trait Terminal: Send + Sync + fmt::Debug {
-    /// Whether standard input is a terminal. As upstream nothing else is looked at.
-    fn stdin_is_terminal(&self) -> bool;
-}
-
-/// The terminal of this process.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ProcessTerminal;
-
-impl Terminal for ProcessTerminal {
-    fn stdin_is_terminal(&self) -> bool {
-        stdin().is_terminal()
-    }
-}
 
 /// Where the lines go that a plugin without a terminal says on stderr. They come without the secrets it was given, and cannot
 /// steer a terminal.

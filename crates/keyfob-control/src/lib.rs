@@ -4,9 +4,7 @@
 //! - [`objects`]: a cluster's objects in memory, read from YAML; [`rbac`] and [`node_authorizer`] say what they allow.
 //! - [`grant`]: the role that would allow it.
 //! - [`webhook`]: the rule as a validating admission webhook.
-//! - [`embedded`]: a small API server that enforces it, for trying and testing.
 
-pub mod embedded;
 pub mod facts;
 pub mod grant;
 pub mod node_authorizer;

@@ -69,7 +69,7 @@ fn uses(objects: &Objects, node: &str, namespace: &str, account: &str) -> bool {
 }
 
 /// Whether a kubelet reported the pod.
-pub(crate) fn is_mirror(pod: &Value) -> bool {
+pub fn is_mirror(pod: &Value) -> bool {
     let annotations = pod.get("metadata").and_then(|metadata| metadata.get("annotations"));
     annotations.is_some_and(|annotations| annotations.get(MIRROR_ANNOTATION).is_some())
 }

@@ -14,11 +14,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use self::{
-    admission::{MIRROR_ANNOTATION, fill_in},
-    check::{decode, read},
-};
+pub(crate) use self::{admission::MIRROR_ANNOTATION, check::read};
 pub use self::{
+    admission::fill_in,
+    check::decode,
     error::{ObjectsError, Place},
     kind::Kind,
     reader::{Ignored, Reader, named_uid},

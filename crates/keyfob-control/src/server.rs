@@ -1,6 +1,6 @@
 //! HTTP/1.1 over TLS, for the webhook and the embedded API server.
 //!
-//! Connections, their limits and who makes way for whom are [`keyfob_http::server`]'s. Here are the certificates, and one rule: a
+//! Connections, their limits and who makes way for whom are [`keyfob_net::server`]'s. Here are the certificates, and one rule: a
 //! request is read as a whole before anybody answers it, so that nothing behind this waits for a client.
 
 mod certificates;
@@ -16,12 +16,12 @@ use axum::{
 };
 use hyper::service::{Service as _, service_fn};
 use hyper_util::service::TowerToHyperService;
-use keyfob_http::server::{self, RequestBody};
+use keyfob_net::server::{self, RequestBody};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 
 pub use certificates::{CertificateError, Certificates};
-pub use keyfob_http::server::{Limits, Pace};
+pub use keyfob_net::server::{Limits, Pace};
 pub use tls::{TlsError, tls_from_pem, tls_with};
 
 /// Serves until `stop` is done, then lets requests finish for as long as the limits say.

@@ -26,6 +26,7 @@
 //!
 //! Linux only: it stands on `posix_spawn` and process file descriptors.
 
+pub mod aging;
 mod bounded_file;
 mod clock;
 mod core_dumps;
@@ -42,6 +43,7 @@ mod running;
 mod shortened;
 mod terminal;
 mod trust;
+mod tty;
 
 pub use bounded_file::read_bounded;
 pub use clock::{Clock, SystemClock, TICK};
@@ -58,3 +60,4 @@ pub use running::kill_running_programs;
 pub use shortened::shortened;
 pub use terminal::{on_one_line, printable, printable_json, spelled_out, steers};
 pub use trust::{Concern, Flaw, TrustPolicy, Untrusted, check_trust};
+pub use tty::{ProcessTerminal, Terminal};

@@ -6,9 +6,10 @@ use std::{
 };
 
 use keyfob_api::{CacheKeyType, ImageError, ImageRef, MatchTarget};
+use keyfob_keyring::{Credential, DockerConfigFileError, Logins};
 
 use crate::{
-    CallError, Credential, DockerConfigFileError, Identity, Logins, PodIdentity,
+    CallError, Identity, PodIdentity,
     cache::Hit,
     provider::{Brought, Fetched, Flown},
 };

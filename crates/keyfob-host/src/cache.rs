@@ -26,10 +26,8 @@ pub(crate) use account_key::{flight_key, token_hash};
 pub(crate) use key::CacheKeys;
 pub use key::{CacheKey, KeyTooLong};
 
-use crate::{
-    Logins,
-    aging::{make_room, was_set_back},
-};
+use keyfob_exec::aging::{make_room, was_set_back};
+use keyfob_keyring::Logins;
 
 const SWEEP_EVERY: Duration = Duration::from_mins(15);
 

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keyfob_api::{FirstKepError, ResponseError};
+use keyfob_api::{Chain, FirstKepError, ResponseError};
 use keyfob_exec::{LookupError, RunError, Untrusted};
+use keyfob_keyring::ServiceAccountCoordinates;
 use thiserror::Error;
 
-use crate::{Chain, IdentityError, IdentityStep, KeyTooLong, ServiceAccountCoordinates};
+use crate::{IdentityError, IdentityStep, KeyTooLong};
 
 /// Why a provider gave nothing. It never quotes what its plugin printed on stdout.
 #[derive(Debug, Error)]

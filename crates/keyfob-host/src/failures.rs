@@ -6,10 +6,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::{
-    Backoff, CallError,
-    aging::{make_room, was_set_back},
-};
+use keyfob_exec::aging::{make_room, was_set_back};
+
+use crate::{Backoff, CallError};
 
 /// So many questions are remembered, and then the oldest are forgotten.
 const REMEMBERED: usize = 4096;

@@ -14,19 +14,18 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use keyfob_api::FeatureGates;
+use keyfob_api::{Chain, FeatureGates};
+use keyfob_config::Config;
 use keyfob_exec::{Invocation, LookupError};
-
-pub use build::{BuildError, HostBuilder, PluginProblem};
+use keyfob_keyring::{Credential, DockerConfigFileError, Logins, NodeDockerConfig, Source, select};
 
 use crate::{
-    Answer, CacheKey, Chain, Config, Credential, DockerConfigFileError, Logins, NodeDockerConfig,
-    ProviderReport, Pull, Source,
+    Answer, CacheKey, ProviderReport, Pull,
     cache::CacheKeys,
     index::PatternIndex,
     provider::{Pending, Provider, Step, Surroundings},
-    select,
 };
+pub use build::{BuildError, HostBuilder, PluginProblem};
 
 /// Finds credentials for images. Two hosts share nothing.
 #[derive(Debug)]

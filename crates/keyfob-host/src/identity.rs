@@ -16,6 +16,7 @@ use std::{
 };
 
 use keyfob_api::Secret;
+use keyfob_keyring::ServiceAccountCoordinates;
 use thiserror::Error;
 
 pub(crate) use bounded::Standalone;
@@ -40,23 +41,6 @@ pub struct PodReference {
     pub name: String,
     /// `metadata.uid`. If it is empty, a cluster is asked for it; a token is then kept for whatever pod has the name.
     pub uid: String,
-}
-
-/// Which service account.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ServiceAccountCoordinates {
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.namespace`.
-    pub namespace: String,
-    /// `metadata.name`.
-    pub name: String,
-}
-
-impl fmt::Display for ServiceAccountCoordinates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
 }
 
 /// As whom a provider is asked.

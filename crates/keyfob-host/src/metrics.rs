@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use keyfob_metrics::EncodeAs;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -137,7 +138,7 @@ impl MetricConstructor<Histogram> for Durations {
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let all = &*self.0;
-        let mut each = |name: &str, help: &str, metric: &dyn Encode| {
+        let mut each = |name: &str, help: &str, metric: &dyn EncodeAs| {
             metric.encode_as(&mut encoder, name, help)
         };
         each(
@@ -180,27 +181,6 @@ impl Collector for Metrics {
             prometheus_client::metrics::MetricType::Gauge,
         )?;
         ConstGauge::new(1_i64).encode(info.encode_family(&[("hash", hash)])?)
-    }
-}
-
-/// A family that can be written under a name.
-pub(crate) trait Encode {
-    fn encode_as(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &str,
-        help: &str,
-    ) -> Result<(), fmt::Error>;
-}
-
-impl<M: EncodeMetric> Encode for M {
-    fn encode_as(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &str,
-        help: &str,
-    ) -> Result<(), fmt::Error> {
-        self.encode(encoder.encode_descriptor(name, help, None, self.metric_type())?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
 use keyfob_exec::TrustPolicy;
 
-use crate::{ProviderConfig, TokenDialect};
+use keyfob_config::{ProviderConfig, TokenDialect};
 
 /// How a host behaves where upstream leaves no choice. The default is what a kubelet does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Backoff {
     }
 
     /// After so many failures in a row.
-    pub(crate) fn after(&self, failures: u32) -> Duration {
+    pub fn after(&self, failures: u32) -> Duration {
         let factor = 2_u32.checked_pow(failures.saturating_sub(1)).unwrap_or(u32::MAX);
         self.initial.saturating_mul(factor).min(self.max)
     }

@@ -15,11 +15,13 @@ use keyfob_api::{
     RegistryCredentialPluginRequest, RegistryCredentialPluginResponse, Secret, SecretSet,
     UncheckedResponse,
 };
+use keyfob_config::{EnvVar, Protocol, ProviderConfig};
 use keyfob_exec::{
     Finished, Invocation, Limits, LookupError, Program, Runner, Stdin, TrustPolicy, check_trust,
 };
+use keyfob_keyring::Login;
 
-use crate::{CallError, EnvVar, HostOptions, Identity, Login, Protocol, ProviderConfig};
+use crate::{CallError, HostOptions, Identity};
 
 /// How many bytes a plugin may print.
 pub const MOST_OUTPUT: usize = 8 << 20;

@@ -6,8 +6,6 @@
 mod answer;
 mod run;
 
-pub use run::FAILURES_LOG_TARGET;
-
 use std::{
     path::Path,
     sync::Arc,
@@ -15,13 +13,14 @@ use std::{
 };
 
 use keyfob_api::{CacheKeyType, SecretSet};
+use keyfob_config::{ProviderConfig, TokenAttributes};
 use keyfob_exec::{Clock, Invocation, LookupError, Runner};
+use keyfob_keyring::{Logins, ServiceAccountCoordinates, Source};
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
-    CallError, HostOptions, Identity, KeyTooLong, Logins, PodIdentity, ProviderConfig,
-    ProviderOutcome, ProviderReport, Pull, ServiceAccountCoordinates, Skipped, Source,
-    TokenAttributes,
+    CallError, HostOptions, Identity, KeyTooLong, PodIdentity, ProviderOutcome, ProviderReport,
+    Pull, Skipped,
     cache::{Cache, CacheKey, CacheKeys, Hit},
     failures::Failures,
     flight::{Flights, Ticket},
@@ -30,6 +29,7 @@ use crate::{
     plugin::Plugin,
     question::{HeldQuestion, Question},
 };
+pub use run::FAILURES_LOG_TARGET;
 
 /// What all providers of a host stand in.
 #[derive(Debug)]

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use keyfob_keyring::ServiceAccountCoordinates;
+
 use crate::{
-    CallError, Identity, ServiceAccountCoordinates, ServiceAccountKey,
+    CallError, Identity, ServiceAccountKey,
     cache::{CacheKeys, flight_key, token_hash},
 };
 

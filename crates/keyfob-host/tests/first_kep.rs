@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-use keyfob_host::{Config, Host, ProviderOutcome, Pull};
+use keyfob_config::Config;
+use keyfob_host::{Host, ProviderOutcome, Pull};
 use keyfob_testkit::ManualClock;
 
 /// Notes how it was called, and answers with a login that is good for ten minutes of the manual clock.

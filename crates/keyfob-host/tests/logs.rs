@@ -5,8 +5,9 @@ use std::{
     os::unix::fs::PermissionsExt as _,
 };
 
+use keyfob_config::{Config, ProviderConfig, TokenAttributes};
 use keyfob_exec::{Finished, Invocation, RunError, Status, StderrTail};
-use keyfob_host::{Config, Host, PodIdentity, PodReference, ProviderConfig, Pull, TokenAttributes};
+use keyfob_host::{Host, PodIdentity, PodReference, Pull};
 use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture};
 
 /// One plugin fails, one panics, one answers with a thousand keys that are none.

@@ -22,8 +22,8 @@ use std::{num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
 use keyfob_api::{ImageRef, SecretSet};
 use keyfob_exec::{Clock, Environment, SystemClock};
-use keyfob_host::Login;
-use keyfob_http::{Clients, ClientsBuilder, Patience};
+use keyfob_keyring::Login;
+use keyfob_net::{Clients, ClientsBuilder, Patience};
 
 pub(crate) use self::repository::{Fetched, Repository};
 use self::{grant::Grants, pace::Pace, plain_http::PlainHttp};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use keyfob_api::SecretSet;
-use keyfob_host::{Chain, PullFailure, PullFailureKind};
-use keyfob_http::ConnectionError;
+use keyfob_api::{Chain, SecretSet};
+use keyfob_images::{PullFailure, PullFailureKind};
+use keyfob_net::ConnectionError;
 use thiserror::Error;
 
 use crate::{Digest, LayoutError, ManifestError, Platform};

@@ -2,7 +2,7 @@
 //!
 //! - [`Client`]: asks registries, by the rules of the distribution specification, and trusts nothing they say.
 //! - [`Layout`]: a directory of images, which several processes may use and any of them may leave at any moment.
-//! - [`Puller`]: brings images from the one into the other. To a host it is an [`ImageService`](keyfob_host::ImageService).
+//! - [`Puller`]: brings images from the one into the other. To a host it is an [`ImageService`](keyfob_images::ImageService).
 //! - [`Progress`]: is told what a pull is at.
 //!
 //! A program that pulls one image (`examples/pull.rs`):
@@ -25,13 +25,11 @@ mod manifest;
 mod platform;
 mod progress;
 mod puller;
-#[cfg(feature = "registry")]
-pub mod registry;
 
 pub use client::{Client, ClientBuilder};
 pub use digest::{Digest, InvalidDigest};
 pub use error::PullError;
-pub use keyfob_http::Patience;
+pub use keyfob_net::Patience;
 pub use layout::{Layout, LayoutError, StoredImage};
 use manifest::Descriptor;
 pub use manifest::ManifestError;

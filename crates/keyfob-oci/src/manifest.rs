@@ -10,7 +10,7 @@ use std::{
 };
 
 use keyfob_exec::{on_one_line, shortened};
-use keyfob_http::NotTheJson;
+use keyfob_net::NotTheJson;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, SeqAccess, Visitor},
@@ -218,7 +218,7 @@ impl Document {
         }
         // Go puts U+FFFD in the place of what is not UTF-8, and reads on.
         let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::Uncheckable)?;
-        let raw: Raw = keyfob_http::json(bytes)?;
+        let raw: Raw = keyfob_net::json(bytes)?;
         names::check(text)?;
         if raw.schema_version == Some(1) || raw.fs_layers.is_some() {
             return Err(ManifestError::Schema1);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use keyfob_api::ImageRef;
 use keyfob_exec::{Clock as _, SystemClock, on_one_line};
-use keyfob_host::Login;
+use keyfob_keyring::Login;
 
 use self::resolve::Resolved;
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     manifest::Manifest,
 };
 
-/// Pulls images into a layout. It is an [`ImageService`](keyfob_host::ImageService).
+/// Pulls images into a layout. It is an [`ImageService`](keyfob_images::ImageService).
 #[derive(Clone, Debug)]
 pub struct Puller {
     client: Client,

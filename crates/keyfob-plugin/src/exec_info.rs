@@ -107,7 +107,7 @@ impl ExecInfo {
 ///
 /// For [`reqwest`], [`kube`] and the like: `server` is the base of every address; `certificate_authority_data`, unless it
 /// is empty, takes the place of the system's roots; `tls_server_name`, unless it is empty, is the name that the
-/// certificate must have. Proxies of the environment are not in it. With `keyfob-http`,
+/// certificate must have. Proxies of the environment are not in it. With `keyfob-net`,
 /// `Clients::builder().ca_pem(config.certificate_authority_data)` trusts the cluster; that client always checks the
 /// server's own name and knows the environment's proxies only, so refuse a cluster with `tls_server_name`,
 /// `insecure_skip_tls_verify` or `proxy_url` rather than send it something else than was configured.

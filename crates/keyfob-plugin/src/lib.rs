@@ -18,16 +18,14 @@
 //!
 //! A program that has a `main` already reads what a kubeconfig's client asks with [`ExecInfo`].
 //!
-//! [`testing`] drives a provider without a process; with the feature `conformance` there is a report on any binary:
-//! `keyfob conformance BIN` prints it.
+//! [`testing`] drives a provider without a process. `keyfob-contract` runs any plugin binary through the whole contract;
+//! `keyfob conformance BIN` prints its report.
 
 mod answer;
 mod asked;
 mod call;
 mod check;
 mod cluster;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 mod docker_helper;
 mod exec_info;
 mod failure;

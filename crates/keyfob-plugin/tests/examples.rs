@@ -11,7 +11,7 @@ use std::{
     io::Write as _,
     path::PathBuf,
     process::{Command, Output, Stdio},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
@@ -20,7 +20,9 @@ use keyfob_api::{
     CredentialProviderRequest, CredentialProviderResponse, ExecCredentialStatus, ExecVersion,
     ProviderVersion, RegistryCredentialPluginResponse,
 };
-use keyfob_testkit::{LeakCheck, example};
+use keyfob_contract::{ClientConformance, Grade};
+use keyfob_exec::{ProcessRunner, Program};
+use keyfob_testkit::{LeakCheck, MapEnvironment, example};
 use tempfile::TempDir;
 
 /// An example, started with these arguments and this on stdin.
@@ -279,4 +281,17 @@ fn a_request_that_does_not_come_is_not_waited_for() {
     holder.join().unwrap();
     assert!(text(&output.stderr).contains("nothing came on stdin"), "{}", text(&output.stderr));
     assert_eq!((output.stdout.len(), output.status.code()), (0, Some(1)));
+}
+
+#[tokio::test]
+async fn the_example_of_a_kubeconfigs_plugin_passes_every_check_of_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "hunter2-token-of-the-answer").unwrap();
+    let plugin = Program::at(example("cluster-token")).unwrap();
+    let runner = Arc::new(ProcessRunner::new(MapEnvironment::default()));
+
+    let report = ClientConformance::of(plugin).args([token]).report(runner).await;
+
+    assert_eq!(report.count(Grade::Pass), report.findings.len(), "{report:#?}");
 }

@@ -9,7 +9,7 @@ use std::{collections::HashSet, path::PathBuf, time::Duration};
 
 use clap::Parser;
 use keyfob_api::{ImageRef, MatchTarget};
-use keyfob_host::{Login, select};
+use keyfob_keyring::{Login, select};
 use keyfob_plugin::{Answer, CacheKeyType, Failure, ImageCredentials, ImageRequest};
 
 use crate::{CommonArgs, Provider, ProviderArgs, World, credential_helper::HelperLogin, program};

@@ -26,7 +26,7 @@ pub use address::{AddressError, address, secure_address};
 pub(crate) use aws::AwsHttp;
 pub use error::HttpError;
 use keyfob_exec::{Environment, shortened};
-use keyfob_http::{Clients, ConnectionError, named};
+use keyfob_net::{Clients, ConnectionError, named};
 pub use reply::Reply;
 pub use sending::Sending;
 
@@ -100,5 +100,5 @@ impl Http {
 /// What the body of a failure says; it is cut before it gets long.
 pub(crate) fn complaint(body: &[u8]) -> String {
     const LONGEST: usize = 300;
-    shortened(&keyfob_http::complaint(body), LONGEST)
+    shortened(&keyfob_net::complaint(body), LONGEST)
 }

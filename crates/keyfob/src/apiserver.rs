@@ -9,14 +9,13 @@ use std::{
 };
 
 use clap::Args;
-use keyfob_api::{KubernetesComponent, Secret};
+use keyfob_api::{Chain, KubernetesComponent, Secret};
 use keyfob_control::{
-    embedded::{ApiServer, Options, Running, StartError},
     objects::{Objects, ObjectsError},
     rule::Policy,
     server::Limits,
 };
-use keyfob_host::Chain;
+use keyfob_playground::embedded::{ApiServer, Options, Running, StartError};
 use tempfile::{NamedTempFile, TempDir};
 use thiserror::Error;
 

@@ -13,11 +13,9 @@ use std::{
 
 use clap::Args;
 use keyfob_api::{ImageError, ImageRef, Secret};
+use keyfob_contract::{Conformance, Grade, NoAnswer, Report};
 use keyfob_exec::{LookupError, ProcessRunner, Program, Runner, SystemEnvironment};
-use keyfob_plugin::{
-    LoadError,
-    conformance::{Conformance, Grade, NoAnswer, Report},
-};
+use keyfob_plugin::LoadError;
 use serde::Serialize;
 use thiserror::Error;
 

@@ -19,8 +19,8 @@ mod verdict;
 use std::path::PathBuf;
 
 use clap::Args;
-use keyfob_api::{ImageError, ImageRef};
-use keyfob_host::{Chain, RecordsError};
+use keyfob_api::{Chain, ImageError, ImageRef};
+use keyfob_images::RecordsError;
 
 use self::records::Recorded;
 use crate::{Outcome, Verdict, cli::Output, host_args::SourceArgs};

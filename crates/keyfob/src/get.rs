@@ -1,9 +1,10 @@
 //! `keyfob get`.
 
 use clap::{Args, ValueEnum};
-use keyfob_api::ImageRef;
+use keyfob_api::{Chain, ImageRef};
 use keyfob_exec::on_one_line;
-use keyfob_host::{CallError, Chain, Credential, DockerConfig, IdentityError, ProviderOutcome};
+use keyfob_host::{CallError, IdentityError, ProviderOutcome};
+use keyfob_keyring::{Credential, DockerConfig};
 use serde::Serialize;
 
 use crate::{

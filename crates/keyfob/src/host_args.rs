@@ -9,12 +9,13 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use keyfob_api::{FeatureGates, GoDuration, KubernetesComponent, Secret};
+use keyfob_api::{Chain, FeatureGates, GoDuration, KubernetesComponent, Secret};
+use keyfob_config::{Config, ConfigError, ReadError};
 use keyfob_exec::SystemClock;
-use keyfob_host::{
-    BuildError, Chain, Config, ConfigError, DockerConfigFileError, GlobalAnswers, Host,
-    HostOptions, Logins, MissingPlugins, NodeDockerConfig, PullSecret, PullSecretError,
-    PullSecretFileError, ReadError,
+use keyfob_host::{BuildError, GlobalAnswers, Host, HostOptions, MissingPlugins};
+use keyfob_keyring::{
+    DockerConfigFileError, Logins, NodeDockerConfig, PullSecret, PullSecretError,
+    PullSecretFileError,
 };
 use thiserror::Error;
 

@@ -8,13 +8,13 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use clap::{Args, ValueEnum};
 use keyfob_api::FeatureGates;
 use keyfob_control::{
-    embedded::{Running, StartError},
     facts::Cluster,
     objects::ObjectsError,
     rule::{Policy, node_of},
 };
 use keyfob_exec::SystemClock;
 use keyfob_host::{HostBuilder, KubernetesApi, PodIdentity, PodReference, TokenDirectory};
+use keyfob_playground::embedded::{Running, StartError};
 use thiserror::Error;
 
 pub(crate) use self::node_check::{Finding, Findings, Standing, is_of_the_audience};

@@ -2,11 +2,11 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use keyfob_api::{FeatureGates, ImageRef};
+use keyfob_api::{Chain, FeatureGates, ImageRef};
+use keyfob_config::Config;
 use keyfob_exec::{LookupError, Program, on_one_line};
-use keyfob_host::{
-    Chain, Config, Credential, GlobalAnswers, Host, Logins, ProviderOutcome, ProviderReport, Pull,
-};
+use keyfob_host::{GlobalAnswers, Host, ProviderOutcome, ProviderReport, Pull};
+use keyfob_keyring::{Credential, Logins};
 use thiserror::Error;
 
 use crate::{

@@ -23,8 +23,8 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
-use keyfob_api::ImageRef;
-use keyfob_host::{Chain, PullPolicy, RunningKubelet};
+use keyfob_api::{Chain, ImageRef};
+use keyfob_images::{PullPolicy, RunningKubelet};
 
 use self::{
     failure::Failure,

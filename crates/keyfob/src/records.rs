@@ -13,8 +13,9 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use keyfob_api::Chain;
 use keyfob_exec::SystemClock;
-use keyfob_host::{Chain, PullRecords, RecordsError, RecordsOptions, RecordsReader};
+use keyfob_images::{PullRecords, RecordsError, RecordsOptions, RecordsReader};
 use thiserror::Error;
 
 pub(crate) use self::list::short_id;

@@ -6,7 +6,7 @@ mod report;
 use std::path::Path;
 
 use keyfob_api::KubernetesComponent;
-use keyfob_host::{Config, ReadError, ReadProblem, kubelet_error_of_directory};
+use keyfob_config::{Config, ReadError, ReadProblem, kubelet_error_of_directory};
 
 use crate::{
     Outcome, Verdict,

@@ -23,7 +23,7 @@ mod pulls;
 use std::{fs, time::Duration};
 
 use api::{ADMIN, Api};
-use keyfob_control::embedded::{ApiServer, Options, Running};
+use keyfob_playground::embedded::{ApiServer, Options, Running};
 use tempfile::TempDir;
 
 struct Embedded {

@@ -13,7 +13,7 @@ use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use keyfob_api::Secret;
 use keyfob_client::{Clients, Kubeconfig, Overrides};
-use keyfob_control::embedded::{ApiServer, Options, Running};
+use keyfob_playground::embedded::{ApiServer, Options, Running};
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},

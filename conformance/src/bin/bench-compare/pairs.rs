@@ -2,8 +2,9 @@
 
 use std::{hint::black_box, io, path::Path, time::Instant};
 
+use keyfob_config::Config;
 use keyfob_conformance::{Judge as _, Oracle};
-use keyfob_host::{Config, Host, Pull};
+use keyfob_host::{Host, Pull};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -8,9 +8,9 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use keyfob_client::{
     Authenticators, Behaviour, ClientConfig, Clients, Dialect, LoadingRules, Messages, Overrides,
-    Terminal, World,
+    World,
 };
-use keyfob_exec::SystemClock;
+use keyfob_exec::{SystemClock, Terminal};
 use keyfob_testkit::{ClientCertificates, Internet, MapEnvironment, Reply, Response, TlsServer};
 use kube::Client;
 use serde_json::json;

@@ -2,8 +2,10 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 
+use keyfob_config::{Config, ProviderConfig};
 use keyfob_exec::{Finished, Invocation, Status, StderrTail, SystemClock};
-use keyfob_host::{Config, Host, NodeDockerConfig, ProviderConfig};
+use keyfob_host::Host;
+use keyfob_keyring::NodeDockerConfig;
 use keyfob_testkit::{FakeRunner, MapEnvironment};
 use serde_json::json;
 

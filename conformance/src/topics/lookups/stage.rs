@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::PathBuf, time::SystemTime};
 
+use keyfob_config::Config;
 use keyfob_exec::Clock as _;
-use keyfob_host::{Config, Host};
+use keyfob_host::Host;
 use keyfob_testkit::{ManualClock, Script, Step, Witness, scripted_plugin};
 use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::{Value, json};

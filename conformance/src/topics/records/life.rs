@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::SystemTime};
 
 use keyfob_api::Timestamp;
-use keyfob_host::{
+use keyfob_images::{
     LocalImage, MustPull, PodCredentials, PullAccess, PullRecords, RecordsOptions, SecretAccess,
-    SecretCoordinates, ServiceAccountCoordinates,
 };
+use keyfob_keyring::{SecretCoordinates, ServiceAccountCoordinates};
 use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::{Map, Value, json};
 

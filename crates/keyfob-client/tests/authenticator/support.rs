@@ -15,11 +15,11 @@ use std::{
 
 use keyfob_api::{ClientIdentity, ExecCredentialStatus, ExecVersion, Timestamp};
 use keyfob_client::{
-    Authenticator, Authenticators, Behaviour, ExecConfig, InteractiveMode, Messages, Terminal,
-    World,
+    Authenticator, Authenticators, Behaviour, ExecConfig, InteractiveMode, Messages, World,
 };
 use keyfob_exec::{
     Clock as _, Finished, Invocation, ProcessRunner, RunError, Runner, Running, Status, StderrTail,
+    Terminal,
 };
 use keyfob_testkit::{ManualClock, MapEnvironment};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};

@@ -79,7 +79,7 @@ fn push(object: &mut Map<String, Value>, field: &str, item: Value) {
 
 /// Fills in the defaults of the API that bear on tokens: an Azure disk that does not say so is not a managed one, and a
 /// projected token is for an hour.
-pub(crate) fn fill_in(object: &mut Value) {
+pub fn fill_in(object: &mut Value) {
     let Some(spec) = object.get_mut("spec") else { return };
     default(spec.get_mut("azureDisk"), "kind", "Shared".into());
     for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {

@@ -30,7 +30,7 @@ pub(super) fn check(
 }
 
 /// Whether JSON is an object of this kind; if not, which field is wrong.
-pub(crate) fn decode(kind: Kind, json: &Value) -> Result<(), DecodeError<serde_json::Error>> {
+pub fn decode(kind: Kind, json: &Value) -> Result<(), DecodeError<serde_json::Error>> {
     fn decodes<T: DeserializeOwned>(json: &Value) -> Result<(), DecodeError<serde_json::Error>> {
         read::<T>(json).map(drop)
     }

@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 
+use keyfob_config::Config;
 use keyfob_exec::{ProcessRunner, Runner as _};
-use keyfob_host::{Config, Host};
+use keyfob_host::Host;
 use keyfob_testkit::MapEnvironment;
 
 use crate::{

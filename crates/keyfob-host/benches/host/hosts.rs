@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 
-use keyfob_host::{Answer, Config, Host, ProviderConfig, Pull};
+use keyfob_config::{Config, ProviderConfig};
+use keyfob_host::{Answer, Host, Pull};
 use keyfob_testkit::FakeRunner;
 use serde_json::json;
 use tempfile::TempDir;

@@ -5,10 +5,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use keyfob_keyring::ServiceAccountCoordinates;
 use sha2::{Digest as _, Sha256};
 
 use super::key::{KeyTooLong, put};
-use crate::ServiceAccountCoordinates;
 
 /// What a [`CacheKey`](crate::CacheKey) says of a service account: two accounts never have the same.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -11,18 +11,19 @@ use std::{
 
 use arc_swap::ArcSwap;
 use keyfob_api::{FeatureGates, MatchPattern};
+use keyfob_config::{Config, Invalid, ProviderConfig};
 use keyfob_exec::{
     Clock, Environment, LookupError, ProcessRunner, Program, Runner, SystemClock,
     SystemEnvironment, Untrusted, check_trust,
 };
+use keyfob_keyring::NodeDockerConfig;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::runtime::Handle;
 
 use super::{Host, Reloaded, Snapshot};
 use crate::{
-    Config, HostOptions, Invalid, MissingPlugins, NodeDockerConfig, ProviderConfig,
-    ServiceAccounts,
+    HostOptions, MissingPlugins, ServiceAccounts,
     identity::{Identities, Standalone},
     index::PatternIndex,
     metrics::Metrics,

@@ -4,13 +4,15 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use keyfob_config::TokenAttributes;
 use keyfob_exec::Clock;
+use keyfob_keyring::ServiceAccountCoordinates;
 
 use super::{
-    Identity, IdentityError, IdentityStep, PodIdentity, ServiceAccount, ServiceAccountCoordinates,
-    ServiceAccounts, TokenManager, TokenRequest, bounded::Bounded,
+    Identity, IdentityError, IdentityStep, PodIdentity, ServiceAccount, ServiceAccounts,
+    TokenManager, TokenRequest, bounded::Bounded,
 };
-use crate::{CallError, ProviderOutcome, Skipped, TokenAttributes};
+use crate::{CallError, ProviderOutcome, Skipped};
 
 /// Where a host has identities from.
 #[derive(Debug)]

@@ -13,14 +13,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_exec::Clock;
+use keyfob_exec::{
+    Clock,
+    aging::{make_room, was_set_back},
+};
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::{IdentityError, ServiceAccounts, Token, TokenRequest};
-use crate::{
-    aging::{make_room, was_set_back},
-    flight::Flights,
-};
+use crate::flight::Flights;
 
 /// Older tokens are renewed, however long they live.
 const MOST_AGE: Duration = Duration::from_hours(24);

@@ -5,12 +5,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_api::{CacheKeyType, GoDuration, ResponseError};
+use keyfob_api::{CacheKeyType, Chain, GoDuration, ResponseError};
+use keyfob_config::TokenAttributes;
+use keyfob_keyring::{Logins, ProviderSource, ServiceAccountCoordinates, Source};
 
 use super::{Brought, Fetched, Flown, Provider};
 use crate::{
-    CallError, Chain, Identity, Logins, PodReference, ProviderSource, ServiceAccountCoordinates,
-    Source, TokenAttributes,
+    CallError, Identity, PodReference,
     flight::Pilot,
     plugin::PluginAnswer,
     question::{HeldQuestion, Question},

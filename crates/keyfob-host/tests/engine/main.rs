@@ -18,11 +18,9 @@ use std::{
 use keyfob_api::{
     AuthConfig, CacheKeyType, CredentialProviderResponse, GoDuration, ProviderVersion,
 };
+use keyfob_config::{Config, ProviderConfig};
 use keyfob_exec::{Finished, Invocation, RunError, Status, StderrTail};
-use keyfob_host::{
-    Answer, BuildError, Config, Host, HostBuilder, HostOptions, ProviderConfig, ProviderOutcome,
-    Pull,
-};
+use keyfob_host::{Answer, BuildError, Host, HostBuilder, HostOptions, ProviderOutcome, Pull};
 use keyfob_testkit::{FakeRunner, ManualClock};
 use prometheus_client::{encoding::text, registry::Registry};
 use tempfile::TempDir;

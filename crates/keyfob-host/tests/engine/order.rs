@@ -1,7 +1,8 @@
 //! Who is asked, and in which order the credentials come.
 
 use keyfob_api::CacheKeyType::{Image, Registry};
-use keyfob_host::{Skipped, TokenAttributes};
+use keyfob_config::TokenAttributes;
+use keyfob_host::Skipped;
 
 use super::*;
 
@@ -59,7 +60,7 @@ async fn one_providers_failure_hides_nothing_and_does_not_disappear() {
     assert_eq!(answer.credentials[0].username(), "ada");
     let errors: Vec<String> = answer
         .errors()
-        .map(|(provider, error)| format!("{provider}: {}", keyfob_host::Chain(error)))
+        .map(|(provider, error)| format!("{provider}: {}", keyfob_api::Chain(error)))
         .collect();
     assert_eq!(
         errors,

@@ -1,7 +1,7 @@
 //! Replacing the configuration.
 
 use keyfob_api::CacheKeyType::Global;
-use keyfob_host::Config;
+use keyfob_config::Config;
 
 use super::*;
 

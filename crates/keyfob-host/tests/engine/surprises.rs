@@ -4,7 +4,8 @@ use std::{fs, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use keyfob_api::CacheKeyType::{Global, Image};
 use keyfob_exec::{Clock, Running};
-use keyfob_host::{Backoff, CallError, Credential, NodeDockerConfig, PullSecret};
+use keyfob_host::{Backoff, CallError};
+use keyfob_keyring::{Credential, NodeDockerConfig, PullSecret};
 
 use super::*;
 

@@ -9,7 +9,8 @@ use std::{
     },
 };
 
-use keyfob_host::{BuildError, Config, Host, ProviderConfig, Pull};
+use keyfob_config::{Config, ProviderConfig};
+use keyfob_host::{BuildError, Host, Pull};
 use keyfob_testkit::Step;
 use prometheus_client::registry::Registry;
 

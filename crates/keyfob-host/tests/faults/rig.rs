@@ -2,10 +2,10 @@
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf, str::FromStr, time::Duration};
 
+use keyfob_api::Chain;
+use keyfob_config::{Config, ProviderConfig};
 use keyfob_exec::ProcessRunner;
-use keyfob_host::{
-    Answer, Chain, Config, Host, HostBuilder, HostOptions, ProviderConfig, ProviderOutcome, Pull,
-};
+use keyfob_host::{Answer, Host, HostBuilder, HostOptions, ProviderOutcome, Pull};
 use keyfob_testkit::{
     LeakCheck, LogCapture, ManualClock, MapEnvironment, Script, Step, Witness, scripted_plugin,
 };

@@ -4,11 +4,13 @@ use keyfob_api::{
     CacheKeyType::{self, Registry},
     CredentialProviderRequest,
 };
+use keyfob_config::{ProviderConfig, TokenDialect};
 use keyfob_exec::ProcessRunner;
 use keyfob_host::{
-    CallError, GlobalAnswers, HostOptions, IdentityError, IdentityStep, ProviderConfig,
-    ProviderOutcome, Pull, Skipped, Source, TokenDialect,
+    CallError, GlobalAnswers, HostOptions, IdentityError, IdentityStep, ProviderOutcome, Pull,
+    Skipped,
 };
+use keyfob_keyring::Source;
 use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture, MapEnvironment, Script, Step};
 
 use crate::cluster::{

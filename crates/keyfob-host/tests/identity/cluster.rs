@@ -9,13 +9,14 @@ use std::{
 };
 
 use keyfob_api::{
-    AuthConfig, CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, GoDuration,
-    ProviderVersion,
+    AuthConfig, CacheKeyType, Chain, CredentialProviderRequest, CredentialProviderResponse,
+    GoDuration, ProviderVersion,
 };
+use keyfob_config::{Config, ProviderConfig, TokenAttributes};
 use keyfob_exec::{Clock as _, Stdin};
 use keyfob_host::{
-    Answer, Chain, Config, Fetching, Host, HostBuilder, IdentityError, PodIdentity, PodReference,
-    ProviderConfig, Pull, ServiceAccount, ServiceAccounts, Token, TokenAttributes, TokenRequest,
+    Answer, Fetching, Host, HostBuilder, IdentityError, PodIdentity, PodReference, Pull,
+    ServiceAccount, ServiceAccounts, Token, TokenRequest,
 };
 use keyfob_testkit::{FakeRunner, LeakCheck, ManualClock, scripted_plugin};
 use tempfile::TempDir;

@@ -9,10 +9,9 @@ use std::{
 };
 
 use keyfob_api::CacheKeyType::{self, Global, Image, Registry};
+use keyfob_config::ProviderConfig;
 use keyfob_exec::{Invocation, Runner, Running};
-use keyfob_host::{
-    Answer, PodIdentity, PodReference, ProviderConfig, ProviderOutcome, Pull, ServiceAccount,
-};
+use keyfob_host::{Answer, PodIdentity, PodReference, ProviderOutcome, Pull, ServiceAccount};
 use keyfob_testkit::{FakeRunner, LeakCheck};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use tokio::sync::Semaphore;

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use keyfob_api::{Secret, SecretSet};
-use keyfob_http::{ConnectionError, retry_after};
+use keyfob_net::{ConnectionError, retry_after};
 use tokio::time::{Instant, timeout_at};
 
 use super::{pace::Pace, said::said};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use keyfob_http::{ConnectionError, named};
+use keyfob_net::{ConnectionError, named};
 use reqwest::Url;
 
 use super::{Repository, answer::Answer, challenge::Challenge, grant::Grant};

@@ -9,7 +9,7 @@ use std::{
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderValue;
 use keyfob_api::Secret;
-use keyfob_host::Login;
+use keyfob_keyring::Login;
 use serde::Deserialize;
 
 use super::said::basic;

@@ -4,8 +4,8 @@ use std::{future::Future, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use keyfob_api::{ImageRef, SecretSet};
-use keyfob_host::Login;
-use keyfob_http::named;
+use keyfob_keyring::Login;
+use keyfob_net::named;
 
 use super::{
     Client,

@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use keyfob_api::{Secret, SecretSet};
 use keyfob_exec::{on_one_line, shortened};
-use keyfob_host::Login;
+use keyfob_keyring::Login;
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ pub(crate) fn said(body: &[u8], secrets: &SecretSet) -> String {
         Some(Fault { code, message }) if code.is_empty() => message.clone(),
         Some(Fault { code, message }) => format!("{code}: {message}"),
         None if !said.details.is_empty() => said.details,
-        None => keyfob_http::complaint(body),
+        None => keyfob_net::complaint(body),
     };
     shortened(&on_one_line(&secrets.redact(&text)), LONGEST)
 }

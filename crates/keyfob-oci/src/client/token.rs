@@ -4,8 +4,8 @@
 
 use http::{Method, header};
 use keyfob_api::{Secret, speaks_of_a_secret};
-use keyfob_host::Login;
-use keyfob_http::{ConnectionError, named};
+use keyfob_keyring::Login;
+use keyfob_net::{ConnectionError, named};
 use reqwest::Url;
 
 use super::{
@@ -42,7 +42,7 @@ impl Repository {
             self.secrets.learn_issued(&secret);
         }
         let what = || answer.what().to_owned();
-        let token: TokenAnswer = keyfob_http::json(body.expose())
+        let token: TokenAnswer = keyfob_net::json(body.expose())
             .map_err(|error| PullError::BadAnswer { what: what(), reason: error.to_string() })?;
         let grant = token.grant(self.client.0.clock.now());
         grant.filter(|grant| grant.header(None).is_some()).ok_or_else(|| PullError::BadAnswer {

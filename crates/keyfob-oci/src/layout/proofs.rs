@@ -25,7 +25,7 @@ use std::{
 use aws_lc_rs::{hmac, rand};
 use keyfob_api::Secret;
 use keyfob_exec::{Clock as _, Directory, SystemClock};
-use keyfob_host::Login;
+use keyfob_keyring::Login;
 use serde::{Deserialize, Serialize};
 
 use super::{Layout, LayoutError, files::OURS};

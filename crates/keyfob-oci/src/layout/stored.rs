@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use keyfob_api::ImageRef;
-use keyfob_host::LocalImage;
+use keyfob_images::LocalImage;
 
 use super::{
     Layout, LayoutError,

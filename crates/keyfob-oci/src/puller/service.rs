@@ -1,10 +1,11 @@
 //! A layout as the images of a node.
 
-use keyfob_api::ImageRef;
-use keyfob_host::{
-    Attempt, Chain, Credential, ImageService, ImageServiceError, ImageSpec, LocalImage,
-    PullFailure, PullFailureKind, Serving,
+use keyfob_api::{Chain, ImageRef};
+use keyfob_images::{
+    Attempt, ImageService, ImageServiceError, ImageSpec, LocalImage, PullFailure, PullFailureKind,
+    Serving,
 };
+use keyfob_keyring::Credential;
 
 use super::{Puller, Wanted};
 use crate::{LayoutError, StoredImage, layout::local_images};

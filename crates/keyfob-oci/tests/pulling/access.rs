@@ -10,7 +10,7 @@ use std::{
 
 use base64::Engine as _;
 use keyfob_api::ImageRef;
-use keyfob_host::Login;
+use keyfob_keyring::Login;
 use keyfob_oci::{Digest, PullError};
 use keyfob_testkit::{LeakCheck, Request, Response};
 use serde_json::json;

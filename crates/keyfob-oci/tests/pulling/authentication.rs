@@ -6,7 +6,8 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use keyfob_host::{Chain, PullFailureKind};
+use keyfob_api::Chain;
+use keyfob_images::PullFailureKind;
 use keyfob_oci::{Client, PullError};
 use keyfob_testkit::{LeakCheck, LogCapture, ManualClock, MapEnvironment, Request, Response};
 use serde_json::json;

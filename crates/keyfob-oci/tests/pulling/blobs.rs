@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use keyfob_host::PullFailureKind;
+use keyfob_images::PullFailureKind;
 use keyfob_oci::{Digest, PullError};
 use keyfob_testkit::{Request, Response};
 

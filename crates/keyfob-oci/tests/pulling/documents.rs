@@ -1,7 +1,7 @@
 //! From a name to an image.
 
 use keyfob_api::ImageRef;
-use keyfob_host::{ImageService as _, ImageSpec};
+use keyfob_images::{ImageService as _, ImageSpec};
 use keyfob_oci::{Digest, PullError};
 use keyfob_testkit::Response;
 use serde_json::json;

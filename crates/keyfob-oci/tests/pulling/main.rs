@@ -18,7 +18,7 @@ use std::{
 };
 
 use keyfob_api::ImageRef;
-use keyfob_host::Login;
+use keyfob_keyring::Login;
 use keyfob_oci::{
     Blob, Client, ClientBuilder, Digest, Layout, Patience, Platform, Progress, PullError, Puller,
     StoredImage,
@@ -51,7 +51,7 @@ impl Node {
 
     async fn refusal(&self, image: &str) -> String {
         let error = self.pull(image, None).await.unwrap_err();
-        keyfob_host::Chain(&error).to_string()
+        keyfob_api::Chain(&error).to_string()
     }
 
     fn layout(&self) -> &Layout {

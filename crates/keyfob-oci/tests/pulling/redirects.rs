@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use keyfob_host::PullFailureKind;
+use keyfob_images::PullFailureKind;
 use keyfob_oci::PullError;
 use keyfob_testkit::{Internet, LeakCheck, Response};
 

@@ -3,9 +3,8 @@
 use std::{fs, sync::Arc};
 
 use keyfob_api::ImageRef;
-use keyfob_host::{
-    Attempt, ImageService, ImageSpec, LocalImage, Login, Logins, PullFailureKind, Source, select,
-};
+use keyfob_images::{Attempt, ImageService, ImageSpec, LocalImage, PullFailureKind};
+use keyfob_keyring::{Login, Logins, Source, select};
 use keyfob_oci::{Digest, Layout, LayoutError};
 use keyfob_testkit::{LeakCheck, Response};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use keyfob_host::PullFailureKind;
+use keyfob_images::PullFailureKind;
 use keyfob_oci::{ClientBuilder, Digest, Patience, PullError};
 use keyfob_testkit::{Request, Response};
 use tokio::time::timeout;

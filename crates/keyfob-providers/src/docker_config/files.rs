@@ -12,7 +12,7 @@ use keyfob_api::{
     document::{Document, Reading},
 };
 use keyfob_exec::SystemClock;
-use keyfob_host::{Logins, NodeDockerConfig};
+use keyfob_keyring::{Logins, NodeDockerConfig};
 use keyfob_plugin::{Doing as _, Failure};
 
 use crate::credential_helper::CredentialHelper;

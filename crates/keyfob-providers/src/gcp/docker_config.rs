@@ -1,7 +1,7 @@
 //! Logins in a docker configuration that the instance's metadata holds or points to.
 
 use keyfob_api::RegistryKey;
-use keyfob_host::DockerConfig;
+use keyfob_keyring::DockerConfig;
 use keyfob_plugin::{Answer, Call, Doing as _, Failure};
 
 use super::metadata::Metadata;

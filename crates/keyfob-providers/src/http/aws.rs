@@ -11,7 +11,7 @@ use aws_smithy_runtime_api::client::{
     runtime_components::RuntimeComponents,
 };
 use aws_smithy_types::body::SdkBody;
-use keyfob_http::named;
+use keyfob_net::named;
 
 use super::{Http, HttpError, Reply, error::Fault};
 

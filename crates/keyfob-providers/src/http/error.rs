@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use keyfob_http::{ConnectionError, NotTheJson};
+use keyfob_net::{ConnectionError, NotTheJson};
 use thiserror::Error;
 
 /// What was asked, and why there is no answer to it. Neither queries nor bodies are quoted.

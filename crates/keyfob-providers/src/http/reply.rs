@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use keyfob_api::Secret;
-use keyfob_http::ConnectionError;
+use keyfob_net::ConnectionError;
 use serde::de::DeserializeOwned;
 
 use super::{HttpError, complaint, error::Fault};
@@ -63,7 +63,7 @@ impl Reply {
 
     /// The body as JSON. What is wrong with it is said by line and column, never by quoting it.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpError> {
-        keyfob_http::json(self.body.expose())
+        keyfob_net::json(self.body.expose())
             .map_err(|error| HttpError::new(self.what.clone(), error.into()))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use keyfob_api::Secret;
-use keyfob_http::{Patience, may_pass, named, retry_after};
+use keyfob_net::{Patience, may_pass, named, retry_after};
 use keyfob_plugin::Call;
 
 use super::{Http, HttpError, Reply, error::Fault};

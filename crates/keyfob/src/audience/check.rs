@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use clap::Args;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use keyfob_api::FeatureGates;
+use keyfob_api::{Chain, FeatureGates};
 use keyfob_control::{
     facts::{Cluster, FactSource, Manifests, judge_into},
     node_authorizer,
@@ -12,7 +12,6 @@ use keyfob_control::{
     rbac::Attributes,
     rule::{Asked, BoundObject, Facts, Found, Opinion, Policy, Question, Verdict as Judgement},
 };
-use keyfob_host::Chain;
 use serde_json::json;
 use thiserror::Error;
 

@@ -6,8 +6,9 @@ use std::{
 };
 
 use keyfob_api::document::{Position, StrictIssue, StrictProblem};
+use keyfob_contract::ClientConformance;
 use keyfob_exec::{printable, read_bounded};
-use keyfob_plugin::{ExecInfo, conformance::ClientConformance};
+use keyfob_plugin::ExecInfo;
 
 use super::{ConformanceArgs, WrongInput};
 

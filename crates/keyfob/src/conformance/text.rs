@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use keyfob_contract::{Finding, Grade, checks, client_checks};
 use keyfob_exec::on_one_line;
-use keyfob_plugin::conformance::{Finding, Grade, checks, client_checks};
 
 use super::{Counts, Told};
 

@@ -4,8 +4,10 @@ use k8s_openapi::{
     api::rbac::v1::{Role, RoleBinding},
     serde::{Serialize, de::DeserializeOwned},
 };
+use keyfob_api::Chain;
 use keyfob_control::objects::{Kind, Objects};
-use keyfob_host::{CallError, Chain, IdentityError, Pull, PullPolicy};
+use keyfob_host::{CallError, IdentityError, Pull};
+use keyfob_images::PullPolicy;
 use kube::{Api, Resource, api::PostParams, core::NamespaceResourceScope};
 
 use super::{

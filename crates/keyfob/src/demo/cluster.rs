@@ -1,11 +1,8 @@
 //! A cluster of one node, three pods and the roles that let the node pull for two of them.
 
-use keyfob_control::{
-    embedded::{ApiServer, Options, Running},
-    grant::Grant,
-    objects::Objects,
-};
+use keyfob_control::{grant::Grant, objects::Objects};
 use keyfob_host::{PodIdentity, PodReference};
+use keyfob_playground::embedded::{ApiServer, Options, Running};
 
 use super::node::told;
 

@@ -1,6 +1,7 @@
 //! An image that is on disk is not for everybody: who did not prove access must, or is told that it is not there.
 
-use keyfob_host::{Chain, EnsureError, EnsureReason, FailedAttempt, PullFailureKind, PullPolicy};
+use keyfob_api::Chain;
+use keyfob_images::{EnsureError, EnsureReason, FailedAttempt, PullFailureKind, PullPolicy};
 
 use super::{
     cluster::{BATCH, WEB},

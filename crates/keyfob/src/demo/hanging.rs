@@ -2,9 +2,11 @@
 
 use std::{fs, io, path::Path, time::Duration};
 
+use keyfob_api::Chain;
 use keyfob_exec::RunError;
-use keyfob_host::{CallError, Chain, HostOptions, PullPolicy};
-use keyfob_oci::registry::Fault;
+use keyfob_host::{CallError, HostOptions};
+use keyfob_images::PullPolicy;
+use keyfob_playground::registry::Fault;
 
 use super::{
     cluster::WEB,

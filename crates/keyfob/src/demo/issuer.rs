@@ -12,7 +12,7 @@ use aws_lc_rs::signature::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use keyfob_api::{Claims, Secret};
 use keyfob_exec::Clock;
-use keyfob_oci::registry::{TokenVerifier, Verifying};
+use keyfob_playground::registry::{TokenVerifier, Verifying};
 use kube::{
     Client,
     api::{GetParams, Request},

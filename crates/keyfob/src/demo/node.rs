@@ -10,16 +10,19 @@ use std::{
     time::Duration,
 };
 
-use keyfob_api::ImageRef;
+use keyfob_api::{Chain, ImageRef};
+use keyfob_config::Config;
 use keyfob_exec::{
     Clock as _, Invocation, ProcessRunner, Runner, Running, SystemClock, SystemEnvironment,
 };
-use keyfob_host::{
-    Chain, Config, Credential, EnsureError, Ensured, Host, HostCredentials, HostOptions,
-    ImageManager, KubernetesApi, PlaceAnswer, Pull, PullPolicy, PullRecords, Pulled,
-    RecordsOptions, Wanted,
+use keyfob_host::{Host, HostOptions, KubernetesApi, Pull};
+use keyfob_images::{
+    EnsureError, Ensured, HostCredentials, ImageManager, PlaceAnswer, PullPolicy, PullRecords,
+    Pulled, RecordsOptions, Wanted,
 };
-use keyfob_oci::{Client, Layout, Puller, registry::SeenRequest};
+use keyfob_keyring::Credential;
+use keyfob_oci::{Client, Layout, Puller};
+use keyfob_playground::registry::SeenRequest;
 
 use super::{
     cluster::{NODE, Pod},

@@ -1,6 +1,7 @@
 //! The node has a login of its own; a plugin finds it, once.
 
-use keyfob_host::{Credential, PullPolicy};
+use keyfob_images::PullPolicy;
+use keyfob_keyring::Credential;
 
 use super::{
     node::Node,

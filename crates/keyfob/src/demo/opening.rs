@@ -4,8 +4,9 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1 as api;
 use keyfob_api::{FeatureGates, ImageRef};
+use keyfob_config::Config;
 use keyfob_exec::SystemEnvironment;
-use keyfob_host::{Config, PullFailureKind};
+use keyfob_images::PullFailureKind;
 use keyfob_oci::{Client, Layout, Puller};
 use kube::{Api, api::ListParams};
 

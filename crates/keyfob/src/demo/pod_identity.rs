@@ -1,7 +1,8 @@
 //! A pod needs no password: its token says who it is, and the registry knows whom to ask whether that is true.
 
 use keyfob_api::Claims;
-use keyfob_host::{Identity, PullPolicy};
+use keyfob_host::Identity;
+use keyfob_images::PullPolicy;
 
 use super::{
     cluster::{AUDIENCE, WEB},

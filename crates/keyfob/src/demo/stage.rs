@@ -20,10 +20,10 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use clap::Parser as _;
 use keyfob_api::Secret;
-use keyfob_control::embedded;
 use keyfob_exec::SystemClock;
-use keyfob_oci::{
-    Platform,
+use keyfob_oci::Platform;
+use keyfob_playground::{
+    embedded,
     registry::{self, ImageToMake, Registry, Trust, User},
 };
 use serde_json::json;

@@ -3,8 +3,9 @@
 use keyfob_api::{
     CredentialProviderRequest, ProviderVersion, RegistryCredentialPluginRequest, ResponseError,
 };
+use keyfob_config::{Protocol, ProviderConfig};
 use keyfob_exec::{LookupError, NotRunnable, RunError};
-use keyfob_host::{CallError, Protocol, ProviderConfig};
+use keyfob_host::CallError;
 
 use super::{
     command,

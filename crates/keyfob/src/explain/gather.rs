@@ -6,13 +6,13 @@ use std::{
 };
 
 use keyfob_api::{
-    CacheKeyType, GoDuration, ImageRef, MatchPattern, MatchTarget, RegistryKey, Secret, Timestamp,
+    CacheKeyType, Chain, GoDuration, ImageRef, MatchPattern, MatchTarget, RegistryKey, Secret,
+    Timestamp,
 };
+use keyfob_config::ProviderConfig;
 use keyfob_exec::{Clock as _, SystemClock, SystemEnvironment, TrustPolicy, check_trust};
-use keyfob_host::{
-    CachedAnswer, Chain, Credential, GlobalAnswers, Host, Logins, ProviderConfig, ProviderOutcome,
-    ProviderReport, Pull,
-};
+use keyfob_host::{CachedAnswer, GlobalAnswers, Host, ProviderOutcome, ProviderReport, Pull};
+use keyfob_keyring::{Credential, Logins};
 
 use super::{
     advice::{self, Useless},

@@ -3,14 +3,15 @@
 use std::time::SystemTime;
 
 use keyfob_api::{ClaimedObject, Claims, Timestamp};
+use keyfob_config::ProviderConfig;
 use keyfob_control::{
     grant::{Grant, GrantError},
     rule::{Clause, VERB},
 };
 use keyfob_host::{
-    CallError, GlobalAnswers, Identity, IdentityError, IdentityStep, PodIdentity, ProviderConfig,
-    ServiceAccountCoordinates, Skipped,
+    CallError, GlobalAnswers, Identity, IdentityError, IdentityStep, PodIdentity, Skipped,
 };
+use keyfob_keyring::ServiceAccountCoordinates;
 
 use super::{
     command, gather,

@@ -1,7 +1,7 @@
 //! The pattern that almost matched, and what to write in its place.
 
 use keyfob_api::{LabelPattern, MatchPattern, MatchTarget, Mismatch};
-use keyfob_host::ProviderConfig;
+use keyfob_config::ProviderConfig;
 
 /// A pattern that does not match, though others do so less.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use keyfob_host::{
-    Chain, PullAccess, RecordsError, RecordsReader, ServiceAccountCoordinates, recorded_name,
-};
+use keyfob_api::Chain;
+use keyfob_images::{PullAccess, RecordsError, RecordsReader, recorded_name};
+use keyfob_keyring::ServiceAccountCoordinates;
 
 use super::report::{Problem, Record};
 use crate::{explain::command::quoted, lookup::Found, pull::access};

@@ -1,6 +1,7 @@
 //! The answer in a sentence.
 
-use keyfob_host::{Credential, ProviderOutcome, Skipped};
+use keyfob_host::{ProviderOutcome, Skipped};
+use keyfob_keyring::Credential;
 
 use crate::{
     identity_args::{Finding, Puller, Standing},

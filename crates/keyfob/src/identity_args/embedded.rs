@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use keyfob_control::{
-    embedded::{ApiServer, Options, Running},
     objects::{Kind, Objects},
     rule::Policy,
 };
 use keyfob_host::PodIdentity;
+use keyfob_playground::embedded::{ApiServer, Options, Running};
 use serde_json::Value;
 
 use super::IdentityArgsError;

@@ -14,13 +14,14 @@ use std::{
 };
 
 use clap::{Args, FromArgMatches as _};
-use keyfob_api::{GoDuration, Secret};
-use keyfob_client::{
-    ExecCache, ExecCacheError, ExecCacheNotice, ExecCacheOptions, ExecQuestion, ParentProcess,
-    ProcessTerminal, QuestionError, Surroundings, UnsafeDirectory, VariablePattern,
+use keyfob_api::{Chain, GoDuration, Secret};
+use keyfob_exec::{
+    Environment, ProcessRunner, ProcessTerminal, SystemClock, SystemEnvironment, printable,
 };
-use keyfob_exec::{Environment, ProcessRunner, SystemClock, SystemEnvironment, printable};
-use keyfob_host::Chain;
+use keyfob_exec_cache::{
+    ExecCache, ExecCacheError, ExecCacheNotice, ExecCacheOptions, ExecQuestion, ParentProcess,
+    QuestionError, Surroundings, UnsafeDirectory, VariablePattern,
+};
 use thiserror::Error;
 
 use crate::{

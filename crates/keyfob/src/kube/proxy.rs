@@ -22,7 +22,7 @@ use std::{
 
 use clap::Args;
 use hyper::service::service_fn;
-use keyfob_http::server::{self, Limits, Listener, Pace};
+use keyfob_net::server::{self, Limits, Listener, Pace};
 use kube::Client;
 use tokio::net::TcpListener;
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use keyfob_api::{FeatureGates, GoDuration, ProviderVersion};
-use keyfob_host::{Config, Invalid, ProviderConfig, TokenAttributes};
+use keyfob_config::{Config, Invalid, ProviderConfig, TokenAttributes};
 use keyfob_providers::Provider;
 use serde_json::{Value, json};
 use thiserror::Error;

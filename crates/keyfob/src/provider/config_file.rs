@@ -12,8 +12,8 @@ use std::{
 };
 
 use keyfob_api::{FeatureGates, Timestamp};
+use keyfob_config::{Config, Invalid, ProviderConfig};
 use keyfob_exec::{Clock as _, LookupError, Program, SystemClock, read_bounded};
-use keyfob_host::{Config, Invalid, ProviderConfig};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 

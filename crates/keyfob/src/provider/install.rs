@@ -7,8 +7,9 @@ use std::{
 };
 
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use keyfob_api::Chain;
+use keyfob_config::Config;
 use keyfob_control::rule::VERB;
-use keyfob_host::{Chain, Config};
 use keyfob_providers::Provider;
 
 use super::{

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use keyfob_host::{Config, ProviderConfig};
+use keyfob_config::{Config, ProviderConfig};
 
 use super::{
     config,
@@ -245,7 +245,7 @@ mod tests {
         let old =
             format!("{HEAD}providers:\n{OTHER}").replace("k8s.io/v1\nkind", "k8s.io/v1beta1\nkind");
         let mut ours = provider("new");
-        ours.token_attributes = Some(keyfob_host::TokenAttributes {
+        ours.token_attributes = Some(keyfob_config::TokenAttributes {
             service_account_token_audience: "a".to_owned(),
             cache_type: "Token".to_owned(),
             require_service_account: Some(true),

@@ -1,6 +1,7 @@
 //! Who may use an image, in words.
 
-use keyfob_host::{PullAccess, SecretCoordinates, ServiceAccountCoordinates};
+use keyfob_images::PullAccess;
+use keyfob_keyring::{SecretCoordinates, ServiceAccountCoordinates};
 
 /// Whose pods may use an image, in few words.
 pub(crate) fn summary(access: &PullAccess) -> String {
@@ -43,7 +44,7 @@ fn slashed(namespace: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use keyfob_host::SecretAccess;
+    use keyfob_images::SecretAccess;
 
     use super::*;
 

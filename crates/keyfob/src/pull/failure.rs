@@ -1,7 +1,7 @@
 //! Why an image cannot be used, and what to do.
 
 use keyfob_api::Quoted;
-use keyfob_host::{EnsureError, EnsureReason, Ensured, FailedAttempt, PullPolicy};
+use keyfob_images::{EnsureError, EnsureReason, Ensured, FailedAttempt, PullPolicy};
 
 use super::{
     order::{Done, Order},

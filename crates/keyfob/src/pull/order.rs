@@ -3,11 +3,11 @@
 use std::{io, sync::Arc};
 
 use keyfob_api::ImageRef;
-use keyfob_host::{
+use keyfob_images::{
     EnsureError, Ensured, HostCredentials, ImageManager, ImageOptions, MirrorError, Mirrors,
-    Parallelism, PlaceAnswer, PullAccess, PullCredentials as _, PullPolicy, RecordsError,
-    ServiceAccountCoordinates, Wanted,
+    Parallelism, PlaceAnswer, PullAccess, PullCredentials as _, PullPolicy, RecordsError, Wanted,
 };
+use keyfob_keyring::ServiceAccountCoordinates;
 use keyfob_oci::{Layout, LayoutError, StoredImage};
 use thiserror::Error;
 

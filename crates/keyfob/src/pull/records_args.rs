@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, builder::PossibleValuesParser};
 use keyfob_api::FeatureGates;
 use keyfob_exec::{SystemClock, read_bounded};
-use keyfob_host::{
+use keyfob_images::{
     InvalidVerificationSetting, PullRecords, RecordsError, RecordsOptions, VerificationPolicy,
     VerificationSettings, VerificationSettingsError,
 };

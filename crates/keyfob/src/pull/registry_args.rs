@@ -4,7 +4,8 @@ use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Args;
 use keyfob_exec::SystemEnvironment;
-use keyfob_host::{HostOptions, MirrorError, Mirrors};
+use keyfob_host::HostOptions;
+use keyfob_images::{MirrorError, Mirrors};
 use keyfob_oci::{Client, Layout, Patience, Platform, Puller};
 
 use super::screen::Screen;

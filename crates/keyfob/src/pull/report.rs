@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use indicatif::HumanBytes;
-use keyfob_host::{
-    Attempt, Chain, Ensured, FailedAttempt, PlaceAnswer, ProviderOutcome, ProviderReport,
-    PullAccess, PullFailureKind, Pulled,
+use keyfob_api::Chain;
+use keyfob_host::{ProviderOutcome, ProviderReport};
+use keyfob_images::{
+    Attempt, Ensured, FailedAttempt, PlaceAnswer, PullAccess, PullFailureKind, Pulled,
 };
 use serde::Serialize;
 

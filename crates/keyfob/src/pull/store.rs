@@ -4,10 +4,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use keyfob_api::{ImageRef, Quoted, SecretSet};
 use keyfob_exec::shortened;
-use keyfob_host::{
-    Attempt, Credential, FailedAttempt, ImageService, ImageServiceError, ImageSpec, LocalImage,
-    PullFailure, PullFailureKind, Serving,
+use keyfob_images::{
+    Attempt, FailedAttempt, ImageService, ImageServiceError, ImageSpec, LocalImage, PullFailure,
+    PullFailureKind, Serving,
 };
+use keyfob_keyring::Credential;
 use keyfob_oci::{PullError, Puller, StoredImage};
 
 use super::screen::Screen;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use clap::Args;
-use keyfob_host::{Chain, PullAccess, PulledRecord, RecordsError};
+use keyfob_api::Chain;
+use keyfob_images::{PullAccess, PulledRecord, RecordsError};
 use serde::Serialize;
 
 use super::{PlaceArgs, complaints};

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use keyfob_api::Chain;
 use keyfob_exec::{Clock as _, SystemClock};
-use keyfob_host::{Chain, PullRecords};
+use keyfob_images::PullRecords;
 use keyfob_oci::{Layout, LayoutError};
 use serde::Serialize;
 use thiserror::Error;

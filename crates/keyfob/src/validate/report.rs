@@ -3,8 +3,8 @@
 use std::{fmt::Write as _, path::Path};
 
 use keyfob_api::{RemovedGate, document::Position};
+use keyfob_config::{Config, ConfigError, Place, Warning};
 use keyfob_exec::printable;
-use keyfob_host::{Config, ConfigError, Place, Warning};
 use serde::{Serialize, Serializer};
 
 use crate::{

@@ -177,7 +177,7 @@ fn the_guide_names_the_variables_that_count() {
     let (_, list) = guide.split_once("clouds and login tools read: ").unwrap();
     let (list, _) = list.split_once(';').unwrap();
     let named: Vec<_> = list.split_whitespace().map(|name| name.trim_matches('`')).collect();
-    assert_eq!(named, keyfob_client::IDENTITY_VARIABLES);
+    assert_eq!(named, keyfob_exec_cache::IDENTITY_VARIABLES);
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn a_link_is_followed_and_stays_a_link() {
 
 #[test]
 fn a_merge_that_would_keep_a_kubelet_from_starting_is_refused() {
-    let first_kep = include_str!("../../../keyfob-host/tests/fixtures/first-kep.yaml");
+    let first_kep = include_str!("../../../keyfob-config/tests/fixtures/first-kep.yaml");
     let rows = [
         ("[]".to_owned(), "cannot be read as a configuration"),
         (String::new(), "cannot be read as a configuration"),

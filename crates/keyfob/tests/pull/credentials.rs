@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use keyfob_oci::registry::{Access, Grant, Options, Right, User};
+use keyfob_playground::registry::{Access, Grant, Options, Right, User};
 use serde_json::{Value, json};
 
 use crate::{

@@ -5,7 +5,7 @@ use std::{
     process::Child,
 };
 
-use keyfob_oci::registry::Fault;
+use keyfob_playground::registry::Fault;
 use nix::{
     sys::signal::{self, Signal},
     unistd::Pid,

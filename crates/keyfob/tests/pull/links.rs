@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_oci::registry::Fault;
+use keyfob_playground::registry::Fault;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::{

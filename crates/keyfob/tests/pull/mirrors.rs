@@ -1,6 +1,6 @@
 //! Mirrors, each with its own credentials.
 
-use keyfob_oci::registry::{Options, User};
+use keyfob_playground::registry::{Options, User};
 use serde_json::json;
 
 use crate::{

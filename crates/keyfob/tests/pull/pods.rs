@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use keyfob_api::{Claims, Secret};
-use keyfob_oci::registry::{Options, TokenVerifier, Trust, User, Verifying};
+use keyfob_playground::registry::{Options, TokenVerifier, Trust, User, Verifying};
 use serde_json::json;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! When an image is pulled.
 
-use keyfob_oci::registry::Fault;
+use keyfob_playground::registry::Fault;
 use serde_json::{Value, json};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use keyfob_oci::registry::{Fault, Grant, Options, Right, User};
+use keyfob_playground::registry::{Fault, Grant, Options, Right, User};
 use serde_json::{Value, json};
 
 use crate::{

@@ -6,7 +6,9 @@ use std::{
     thread::JoinHandle,
 };
 
-use keyfob_oci::registry::{Access, ImageToMake, Options, PushedImage, Registry, Running, User};
+use keyfob_playground::registry::{
+    Access, ImageToMake, Options, PushedImage, Registry, Running, User,
+};
 use tokio::{runtime::Handle, sync::oneshot};
 
 /// What lets in whoever may pull everything.

@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
+use keyfob_config::{ProviderConfig, TokenAttributes};
 use keyfob_exec::{Clock as _, Finished, Status, StderrTail, Stdin};
 use keyfob_host::{
-    Answer, Fetching, Host, IdentityError, PodIdentity, PodReference, ProviderConfig, Pull,
-    ServiceAccount, ServiceAccounts, Token, TokenAttributes, TokenRequest,
+    Answer, Fetching, Host, IdentityError, PodIdentity, PodReference, Pull, ServiceAccount,
+    ServiceAccounts, Token, TokenRequest,
 };
 use keyfob_testkit::{FakeRunner, ManualClock};
 use serde_json::Value;

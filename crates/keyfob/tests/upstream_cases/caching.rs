@@ -7,11 +7,10 @@ use std::{
 };
 
 use keyfob_api::GoDuration;
+use keyfob_config::ProviderConfig;
 use keyfob_exec::Clock as _;
-use keyfob_host::{
-    CacheKey, PodIdentity, ProviderConfig, ProviderOutcome, Pull, ServiceAccountCoordinates,
-    ServiceAccountKey,
-};
+use keyfob_host::{CacheKey, PodIdentity, ProviderOutcome, Pull, ServiceAccountKey};
+use keyfob_keyring::ServiceAccountCoordinates;
 use serde_json::{Value, json};
 
 use crate::{

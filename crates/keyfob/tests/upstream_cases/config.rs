@@ -7,8 +7,8 @@ use std::{
 };
 
 use keyfob_api::FeatureGates;
+use keyfob_config::{Config, EnvVar, ProviderConfig, TokenAttributes};
 use keyfob_exec::Program;
-use keyfob_host::{Config, EnvVar, ProviderConfig, TokenAttributes};
 use serde_json::{Map, Value, json};
 
 use crate::{Check, fact, same, text};

@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use keyfob_host::{DockerConfig, DockerConfigError, Login, Logins, NodeDockerConfig};
+use keyfob_keyring::{DockerConfig, DockerConfigError, Login, Logins, NodeDockerConfig};
 use keyfob_testkit::{ManualClock, MapEnvironment};
 use serde_json::{Value, json};
 

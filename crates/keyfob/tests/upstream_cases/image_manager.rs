@@ -4,8 +4,9 @@ mod world;
 
 use std::{num::NonZeroUsize, time::Duration};
 
-use keyfob_host::{
-    Backoff, EnsureError, Ensured, ImageOptions, Parallelism, PullPolicy, PullRate, Wanted,
+use keyfob_host::Backoff;
+use keyfob_images::{
+    EnsureError, Ensured, ImageOptions, Parallelism, PullPolicy, PullRate, Wanted,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use keyfob_api::MatchTarget;
-use keyfob_host::{
+use keyfob_keyring::{
     Credential, DockerConfig, Login, Logins, PullSecret, SecretCoordinates, Source, select,
 };
 use serde_json::{Value, json};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use keyfob_config::Config;
 use keyfob_exec::{RunError, Status, StderrTail};
-use keyfob_host::{Config, Host};
+use keyfob_host::Host;
 use keyfob_testkit::FakeRunner;
 use serde_json::Value;
 

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use keyfob_host::{Chain, Config, Host};
+use keyfob_api::Chain;
+use keyfob_config::Config;
+use keyfob_host::Host;
 use serde_json::Value;
 
 use crate::{

@@ -10,10 +10,11 @@ mod pulls;
 
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
 
-use keyfob_host::{
+use keyfob_images::{
     Allowlist, PullAccess, PullRecords, PulledRecord, RecordsOptions, SecretAccess,
-    SecretCoordinates, ServiceAccountCoordinates, VerificationPolicy,
+    VerificationPolicy,
 };
+use keyfob_keyring::{SecretCoordinates, ServiceAccountCoordinates};
 use keyfob_testkit::ManualClock;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use keyfob_api::FeatureGates;
+use keyfob_api::{Chain, FeatureGates};
+use keyfob_config::ProviderConfig;
 use keyfob_host::{
-    Answer, CacheKey, Chain, Host, IdentityError, ProviderConfig, ProviderOutcome,
-    ServiceAccountCoordinates, ServiceAccountKey, Skipped,
+    Answer, CacheKey, Host, IdentityError, ProviderOutcome, ServiceAccountKey, Skipped,
 };
+use keyfob_keyring::ServiceAccountCoordinates;
 use serde_json::{Value, json};
 
 use crate::{

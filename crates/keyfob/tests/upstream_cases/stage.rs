@@ -7,8 +7,9 @@ use std::{
 };
 
 use keyfob_api::{GoDuration, ProviderVersion};
+use keyfob_config::{Config, ProviderConfig};
 use keyfob_exec::{Finished, Invocation, Status, StderrTail};
-use keyfob_host::{Answer, Config, Host, HostBuilder, HostOptions, ProviderConfig, Pull};
+use keyfob_host::{Answer, Host, HostBuilder, HostOptions, Pull};
 use keyfob_testkit::{FakeRunner, ManualClock};
 use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::{Map, Value, json};

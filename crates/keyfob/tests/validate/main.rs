@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyfob_host::Config;
+use keyfob_config::Config;
 use serde_json::{Value, json};
 
 /// Exit code, stdout and stderr.
@@ -27,7 +27,7 @@ fn with(content: &str) -> tempfile::TempDir {
 }
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../keyfob-host/tests/fixtures")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../keyfob-config/tests/fixtures")
 }
 
 const GOOD: &str = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- name: p\n  \

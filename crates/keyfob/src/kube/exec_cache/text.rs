@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, ffi::OsString};
 
-use keyfob_client::{EntryState, ExecQuestion, Explanation, IDENTITY_VARIABLES, KeyPart, LastRun};
+use keyfob_exec_cache::{
+    EntryState, ExecQuestion, Explanation, IDENTITY_VARIABLES, KeyPart, LastRun,
+};
 
 use crate::{explain::command::arguments, get::aligned};
 

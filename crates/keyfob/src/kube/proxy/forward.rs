@@ -11,7 +11,7 @@ use http::{
 };
 use hyper::upgrade::{OnUpgrade, on};
 use hyper_util::rt::TokioIo;
-use keyfob_http::server::RequestBody;
+use keyfob_net::server::RequestBody;
 use kube::{Client, client::Body};
 use serde_json::json;
 use tokio::io::copy_bidirectional;

@@ -12,10 +12,9 @@ use std::{
 
 use keyfob_api::{ClientIdentity, ExecCluster, ExecCredentialStatus, ExecVersion};
 use keyfob_client::{
-    Authenticator, Authenticators, Behaviour, ExecConfig, InteractiveMode, Messages, Terminal,
-    World,
+    Authenticator, Authenticators, Behaviour, ExecConfig, InteractiveMode, Messages, World,
 };
-use keyfob_exec::ProcessRunner;
+use keyfob_exec::{ProcessRunner, Terminal};
 use keyfob_testkit::{ManualClock, MapEnvironment};
 use prometheus_client::{encoding::text, registry::Registry};
 use rcgen::{CertificateParams, DnType, KeyPair};

@@ -8,12 +8,15 @@ use std::{
 };
 
 use keyfob_api::ImageRef;
-use keyfob_host::{
+use keyfob_host::Pull;
+use keyfob_images::{
     AbandonedPulls, Access, AccessCheck, Attempt, EventReason, ImageManager, ImageOptions,
-    ImageService, ImageServiceError, ImageSpec, LocalImage, Login, Logins, OpenCheck,
-    PodCredentials, ProviderSource, Pull, PullAccess, PullCredentials, PullFailure, PullLedger,
-    PullSecret, SecretAccess, SecretCoordinates, ServiceAccountCoordinates, Serving, Source,
-    select,
+    ImageService, ImageServiceError, ImageSpec, LocalImage, OpenCheck, PodCredentials, PullAccess,
+    PullCredentials, PullFailure, PullLedger, SecretAccess, Serving,
+};
+use keyfob_keyring::{
+    Login, Logins, ProviderSource, PullSecret, SecretCoordinates, ServiceAccountCoordinates,
+    Source, select,
 };
 use keyfob_testkit::ManualClock;
 use prometheus_client::{encoding::text::encode, registry::Registry};

@@ -1,7 +1,7 @@
 //! Policies, a kubelet's configuration of them, and locks.
 
 use keyfob_api::FeatureGates;
-use keyfob_host::{Allowlist, LockStripes, VerificationPolicy, VerificationSettings};
+use keyfob_images::{Allowlist, LockStripes, VerificationPolicy, VerificationSettings};
 use serde_json::{Value, json};
 
 use super::names;

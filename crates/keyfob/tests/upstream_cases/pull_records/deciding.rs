@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use keyfob_host::{MustPull, PodCredentials, PullRecords};
+use keyfob_images::{MustPull, PodCredentials, PullRecords};
 use serde_json::Value;
 
 use super::{Node, list, policy, record, secret, service_account, without_time};

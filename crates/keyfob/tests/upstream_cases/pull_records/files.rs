@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use keyfob_host::{PullRecords, RecordsOptions};
+use keyfob_images::{PullRecords, RecordsOptions};
 use keyfob_testkit::ManualClock;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ mod fake;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use keyfob_host::{MemorySizes, RecordList, RecordMemory, RecordStore as _};
+use keyfob_images::{MemorySizes, RecordList, RecordMemory, RecordStore as _};
 use serde_json::{Value, json};
 
 use self::fake::{Fake, Thing, key, things};
@@ -168,7 +168,7 @@ fn keys_of_intents(list: &RecordList<String>) -> BTreeSet<String> {
     list.entries.iter().map(|intent| intent.value.clone()).collect()
 }
 
-fn keys_of_records(list: &RecordList<Arc<keyfob_host::PulledRecord>>) -> BTreeSet<String> {
+fn keys_of_records(list: &RecordList<Arc<keyfob_images::PulledRecord>>) -> BTreeSet<String> {
     list.entries.iter().map(|record| record.value.image_ref.clone()).collect()
 }
 

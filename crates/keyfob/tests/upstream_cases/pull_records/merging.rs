@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use keyfob_api::Timestamp;
-use keyfob_host::{PullAccess, PulledRecord};
+use keyfob_images::{PullAccess, PulledRecord};
 use serde_json::Value;
 
 use super::{access, changed, group, list, record, service_account, without_time};

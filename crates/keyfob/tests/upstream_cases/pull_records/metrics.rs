@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keyfob_host::{MemorySizes, PodCredentials, PullAccess, PullRecords, RecordsOptions};
+use keyfob_images::{MemorySizes, PodCredentials, PullAccess, PullRecords, RecordsOptions};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use keyfob_api::Timestamp;
-use keyfob_host::{LocalImage, PullRecords, VerificationPolicy};
+use keyfob_images::{LocalImage, PullRecords, VerificationPolicy};
 use serde_json::Value;
 
 use super::{Node, access, group, list, names, record, without_time};
@@ -60,7 +60,10 @@ fn pulled(_: &Value, row: &Value) -> Result<(), String> {
     fact("updated", &Value::from(is_updated), &row["expectUpdated"])
 }
 
-fn the_record(records: &PullRecords, image_ref: &str) -> Result<keyfob_host::PulledRecord, String> {
+fn the_record(
+    records: &PullRecords,
+    image_ref: &str,
+) -> Result<keyfob_images::PulledRecord, String> {
     let (found, _) = records.records();
     let found = found.into_iter().find(|record| record.image_ref == image_ref);
     found.map(|record| (*record).clone()).ok_or_else(|| "no record".to_owned())

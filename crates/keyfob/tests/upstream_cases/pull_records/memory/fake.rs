@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use keyfob_host::{Marked, PulledRecord, RecordList, RecordMark, RecordStore, RecordsError};
+use keyfob_images::{Marked, PulledRecord, RecordList, RecordMark, RecordStore, RecordsError};
 use serde_json::{Value, json};
 
 use super::super::{list, record};

@@ -1,0 +1,126 @@
+//! What an image manager needs of the world.
+
+use std::{fmt, pin::Pin};
+
+use keyfob_api::ImageRef;
+use thiserror::Error;
+
+use keyfob_keyring::Credential;
+
+/// What is asked of the world.
+pub type Serving<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Whoever has the images: a container runtime, or a directory.
+pub trait ImageService: Send + Sync + fmt::Debug {
+    /// The id of an image that is here; nothing if it is not.
+    fn image_id<'a>(
+        &'a self,
+        spec: &'a ImageSpec,
+    ) -> Serving<'a, Result<Option<String>, ImageServiceError>>;
+
+    /// Pulls an image with one credential, or without any; its id.
+    fn pull<'a>(
+        &'a self,
+        spec: &'a ImageSpec,
+        attempt: &'a Attempt,
+    ) -> Serving<'a, Result<String, PullFailure>>;
+
+    /// How large an image is that is here; nothing if that cannot be told.
+    fn size<'a>(&'a self, spec: &'a ImageSpec) -> Serving<'a, Option<u64>>;
+
+    /// Every image that is here.
+    fn list(&self) -> Serving<'_, Result<Vec<LocalImage>, ImageServiceError>>;
+}
+
+/// Which image is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageSpec {
+    /// The image as the pod names it, with `:latest` if it names neither tag nor digest.
+    pub image: String,
+    /// The pod's annotations.
+    pub annotations: Vec<(String, String)>,
+    /// The pod's runtime handler; empty if it has none.
+    pub runtime_handler: String,
+}
+
+/// An image that is here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalImage {
+    /// Its id: what records know it by.
+    pub id: String,
+    /// Its names with a tag.
+    pub repo_tags: Vec<String>,
+    /// Its names with a digest.
+    pub repo_digests: Vec<String>,
+}
+
+/// One way to pull an image.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// Where it is pulled from: the image itself, or the same on a mirror.
+    pub from: ImageRef,
+    /// What with; nothing is a pull without credentials.
+    pub credential: Option<Credential>,
+}
+
+/// What may be tried for a pull. It is asked at most once for each image that is ensured, and only when it is needed.
+pub trait PullCredentials: Send + Sync + fmt::Debug {
+    /// The attempts, in order. An error is told to whoever wants the image.
+    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, String>>;
+
+    /// What to try in the place of an attempt whose credential a registry refused: asked once for each.
+    fn refused<'a>(&'a self, attempt: &'a Attempt) -> Serving<'a, Option<Attempt>>;
+
+    /// What went wrong while credentials were looked for, in a sentence each: whoever reads why a pull failed wants to
+    /// know it. No secret is in it.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Why nothing can be said about images.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct ImageServiceError(pub String);
+
+/// Why an image was not pulled. It never holds a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct PullFailure {
+    /// What kind of failure.
+    pub kind: PullFailureKind,
+    /// What happened.
+    pub message: String,
+}
+
+impl PullFailure {
+    /// What a container runtime's error means, which its text begins with.
+    ///
+    /// Upstream: `evalCRIPullErr`.
+    pub fn of_runtime(error: &str) -> Self {
+        let kinds = [
+            ("RegistryUnavailable", PullFailureKind::RegistryUnavailable),
+            ("SignatureValidationFailed", PullFailureKind::SignatureValidationFailed),
+        ];
+        for (name, kind) in kinds {
+            if let Some(detail) = error.strip_prefix(name) {
+                return Self { kind, message: detail.trim_start_matches([':', ' ']).to_owned() };
+            }
+        }
+        Self { kind: PullFailureKind::Other, message: error.to_owned() }
+    }
+}
+
+/// What matters about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PullFailureKind {
+    /// The registry refused the credential, or wants one.
+    Refused,
+    /// The registry cannot be reached, or does not work.
+    RegistryUnavailable,
+    /// The image's signature is wrong.
+    SignatureValidationFailed,
+    /// Anything else.
+    Other,
+}

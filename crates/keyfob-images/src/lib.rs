@@ -1,0 +1,22 @@
+//! Images that pods want: whether an image is here, whether this pod may use it, and pulling it if not.
+//!
+//! - [`ImageManager`]: ensures that an image is here for a pod, with an [`ImageService`] that has the images.
+//! - [`PullRecords`]: who may use the images that are here (KEP-2535).
+
+mod images;
+mod records;
+
+pub use images::{
+    AbandonedPulls, Access, AccessCheck, Attempt, EnsureError, EnsureReason, Ensured, EventReason,
+    FailedAttempt, HostCredentials, ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions,
+    ImageService, ImageServiceError, ImageSpec, LocalImage, MirrorError, Mirrors, OpenCheck,
+    Parallelism, PlaceAnswer, PullCredentials, PullFailure, PullFailureKind, PullLedger,
+    PullPolicy, PullRate, Pulled, Serving, UnknownPullPolicy, UsedLogin, Wanted,
+};
+pub use records::{
+    Abandoned, Allowlist, AllowlistError, DecodeError, ImageNameError, InvalidVerificationSetting,
+    LockStripes, Marked, MemorySizes, MustPull, PodCredentials, PullAccess, PullRecords,
+    PulledRecord, RecordList, RecordMark, RecordMemory, RecordStore, Recorded, RecordsError,
+    RecordsOptions, RecordsReader, RunningKubelet, SecretAccess, VerificationPolicy,
+    VerificationSettings, VerificationSettingsError, recorded_name,
+};

@@ -1,0 +1,30 @@
+//! Writes metrics under exact names and help texts.
+//!
+//! `prometheus-client`'s own registry ends every help text with a full stop. Kubernetes' metrics have none, and ours are compared
+//! with them, so collectors write their families themselves, with [`EncodeAs`].
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+
+/// A metric, or a family of metrics, that a collector writes under a name.
+pub trait EncodeAs {
+    /// Writes the metric with this name and help text.
+    fn encode_as(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &str,
+        help: &str,
+    ) -> Result<(), fmt::Error>;
+}
+
+impl<M: EncodeMetric> EncodeAs for M {
+    fn encode_as(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &str,
+        help: &str,
+    ) -> Result<(), fmt::Error> {
+        self.encode(encoder.encode_descriptor(name, help, None, self.metric_type())?)
+    }
+}

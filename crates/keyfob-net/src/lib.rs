@@ -1,0 +1,45 @@
+//! What Keyfob's clients and servers share: which certificates they trust, which proxies they use, how much they accept.
+//!
+//! - [`tls`]: trusts servers by certificates that somebody named.
+//! - `Clients` (feature `client`): HTTP clients that load certificates and proxies when they are first needed.
+//! - `ConnectionError`: why there is no answer, without any text that may hold a secret.
+//! - `Patience`: when to send a request again.
+//! - `json`: reads an answer without quoting it in an error.
+//! - `named`, `complaint`: what was asked, and what a server says is wrong.
+//! - `server` (feature `server`): the HTTP server of every listening command, with its limits.
+//!
+//! What is sent, and how answers are bounded, is up to the crates above: plugins ask for small documents inside a deadline,
+//! a pull takes as long as its layers need.
+
+#[cfg(feature = "client")]
+mod clients;
+#[cfg(feature = "client")]
+mod complaint;
+#[cfg(feature = "client")]
+mod error;
+#[cfg(feature = "client")]
+mod json;
+#[cfg(feature = "client")]
+mod naming;
+#[cfg(feature = "client")]
+mod patience;
+#[cfg(feature = "client")]
+mod proxy;
+#[cfg(feature = "client")]
+mod roots;
+#[cfg(feature = "server")]
+pub mod server;
+pub mod tls;
+
+#[cfg(feature = "client")]
+pub use clients::{Clients, ClientsBuilder};
+#[cfg(feature = "client")]
+pub use complaint::complaint;
+#[cfg(feature = "client")]
+pub use error::ConnectionError;
+#[cfg(feature = "client")]
+pub use json::{NotTheJson, json};
+#[cfg(feature = "client")]
+pub use naming::named;
+#[cfg(feature = "client")]
+pub use patience::{Patience, may_pass, retry_after};
