@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use keyfob_config::{FieldValue, ProviderConfig, TokenAttributes};
 use keyfob_conformance::{Case, Differences};
 
 #[test]
@@ -44,6 +45,30 @@ fn the_list_names_the_code_that_differs_and_no_other() {
         .filter(|source| source.contains("/src/"))
         .collect();
     assert_eq!(marked, Differences::list().code().map(str::to_owned).collect());
+}
+
+/// A field of a provider's configuration must be in the questions and in upstream's answers, or nobody compares it.
+#[test]
+fn every_field_of_a_configuration_is_put_to_the_judge() {
+    let read =
+        |path: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let questions = read("src/topics/config/document.rs");
+    let upstream = read("oracle/config.go");
+    let attributes = ProviderConfig {
+        token_attributes: Some(TokenAttributes::default()),
+        ..ProviderConfig::default()
+    };
+    let mut fields = attributes.fields();
+    let mut seen = 0;
+    while let Some((name, value)) = fields.pop() {
+        seen += 1;
+        assert!(questions.contains(&format!("(\"{name}\", ")), "no question has {name}");
+        assert!(upstream.contains(&format!("json:\"{name}\"")), "the oracle does not tell {name}");
+        if let FieldValue::Object(Some(inner)) = value {
+            fields.extend(inner);
+        }
+    }
+    assert!(seen > 10, "{seen}");
 }
 
 /// Otherwise the examination would not know the difference when it meets it.

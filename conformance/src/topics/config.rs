@@ -13,7 +13,7 @@ use std::{
 };
 
 use keyfob_api::FeatureGates;
-use keyfob_config::{Config as Read, EnvVar, Protocol, ProviderConfig, TokenAttributes};
+use keyfob_config::{Config as Read, FieldValue, Fields, Protocol, ProviderConfig};
 use proptest::{prelude::Strategy as _, strategy::BoxedStrategy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -133,16 +133,7 @@ fn answer(config: &Read) -> Value {
 }
 
 fn provider(provider: &ProviderConfig) -> Value {
-    let variable = |variable: &EnvVar| json!([variable.name, variable.value.expose()]);
-    let mut answer = json!({
-        "name": provider.name,
-        "matchImages": provider.match_images,
-        "defaultCacheDuration": provider.default_cache_duration.map(|duration| duration.to_string()),
-        "apiVersion": provider.api_version,
-        "args": provider.args,
-        "env": provider.env.iter().map(variable).collect::<Vec<_>>(),
-        "tokenAttributes": provider.token_attributes.as_ref().map(tokens),
-    });
+    let mut answer = object(provider.fields());
     if provider.protocol != Protocol::Kubelet {
         // Upstream has only one.
         let fields = answer.as_object_mut().expect("it is one");
@@ -151,12 +142,22 @@ fn provider(provider: &ProviderConfig) -> Value {
     answer
 }
 
-fn tokens(tokens: &TokenAttributes) -> Value {
-    json!({
-        "serviceAccountTokenAudience": tokens.service_account_token_audience,
-        "cacheType": tokens.cache_type,
-        "requireServiceAccount": tokens.require_service_account,
-        "requiredServiceAccountAnnotationKeys": tokens.required_service_account_annotation_keys,
-        "optionalServiceAccountAnnotationKeys": tokens.optional_service_account_annotation_keys,
-    })
+fn object(fields: Fields<'_>) -> Value {
+    fields.into_iter().map(|(name, field)| (name.to_owned(), value(field))).collect()
+}
+
+/// Variables are lists of their fields, without the names.
+fn value(field: FieldValue<'_>) -> Value {
+    let values = |fields: Fields<'_>| fields.into_iter().map(|(_, field)| value(field)).collect();
+    match field {
+        FieldValue::Text(text) => json!(text),
+        FieldValue::Secret(text) => json!(text.expose()),
+        FieldValue::Texts(texts) => json!(texts),
+        FieldValue::Duration(duration) => json!(duration.map(|duration| duration.to_string())),
+        FieldValue::Bool(truth) => json!(truth),
+        FieldValue::Object(fields) => fields.map_or(Value::Null, object),
+        FieldValue::Objects(objects) => {
+            objects.into_iter().map(values).collect::<Vec<Value>>().into()
+        }
+    }
 }

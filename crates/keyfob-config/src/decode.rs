@@ -4,7 +4,7 @@
 //! Differs: KEP-4412's `serviceAccountAnnotationKeys` is read in v1 (upstream: an unknown field), and so is the first KEP's
 //! configuration. A file that begins like Kubernetes' binary format is read as text (upstream: fails in another way).
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use keyfob_api::document::{
     Document, DocumentError, FieldError, Item, Node, Position, Reading, StrictIssue, StrictProblem,
@@ -12,11 +12,15 @@ use keyfob_api::document::{
 };
 
 use super::{
-    EnvVar, ErrorKind, Origin, Place, ProviderConfig, ReadProblem, TokenAttributes, TokenDialect,
-    conceal, dialect, help,
+    EnvVar, ErrorKind, Origin, Place, Protocol, ProviderConfig, ReadProblem, TokenAttributes,
+    TokenDialect, conceal,
+    dialect::{self, FIRST_KEP_FIELDS},
+    fields::{Access, Field},
+    help,
     meta::{Meta, NotOurs},
+    provider_config::{PROVIDER_FIELDS, TOKEN_FIELDS, VARIABLE_FIELDS},
     read_error::{Fault, finding},
-    schema::{self, ANNOTATIONS, CONFIG, Object, PROVIDER, TOKENS, VARIABLE, Version, WrongValue},
+    schema::{self, CONFIG, FIRST_KEP, Object, Version, WrongValue},
 };
 
 pub(super) type Provider = (ProviderConfig, Origin);
@@ -39,14 +43,11 @@ pub(super) fn decode(file: &Arc<str>, text: &[u8]) -> Result<Decoded, Fault> {
             return Err(not_ours(file, body, Some(&meta), why));
         }
     };
-    let object = if version == Version::FirstKep { &schema::FIRST_KEP } else { &CONFIG };
+    let object = if version == Version::FirstKep { &FIRST_KEP } else { &CONFIG };
     schema::check(&document.root, object, version).map_err(|wrong| wrong_value(file, wrong))?;
 
     let reading = Reading::default();
-    let providers = match version {
-        Version::FirstKep => dialect::providers(reading.root(&document.root)),
-        _ => providers(reading.root(&document.root), version),
-    };
+    let providers = providers(reading.root(&document.root), object, version);
     let mut providers = providers.map_err(|error| unforeseen(file, &error))?;
     refuse_issues(file, &document, version, &reading.into_issues())?;
     for (_, origin) in &mut providers {
@@ -63,10 +64,16 @@ fn place_of_providers(root: &Node) -> Position {
     named.map_or(root.at, |field| field.at)
 }
 
-fn providers(root: Item<'_>, version: Version) -> Result<Vec<Provider>, FieldError> {
+fn providers(
+    root: Item<'_>,
+    object: &'static Object,
+    version: Version,
+) -> Result<Vec<Provider>, FieldError> {
+    let known: Vec<_> = version.fields(object).map(|field| field.0).collect();
+    let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
     let mut providers = Vec::new();
-    visit(root, &CONFIG, version, |name, item| {
-        if name == "providers" {
+    root.object(&known, |name, item| {
+        if name == version.name("providers") {
             providers.clear();
             item.elements(|_, item| {
                 providers.push(provider(item, version)?);
@@ -79,115 +86,121 @@ fn providers(root: Item<'_>, version: Version) -> Result<Vec<Provider>, FieldErr
 }
 
 fn provider(item: Item<'_>, version: Version) -> Result<Provider, FieldError> {
-    let (mut provider, mut origin) = (ProviderConfig::default(), Origin::default());
-    note(&mut origin, "", item.node());
-    visit(item, &PROVIDER, version, |name, item| {
-        note(&mut origin, name, item.node());
-        match name {
-            "name" => item.read_text(&mut provider.name)?,
-            "matchImages" => read_texts(item, name, &mut provider.match_images, &mut origin)?,
-            "defaultCacheDuration" => provider.default_cache_duration = item.duration()?,
-            "apiVersion" => item.read_text(&mut provider.api_version)?,
-            "args" => read_texts(item, name, &mut provider.args, &mut origin)?,
-            "env" => provider.env = variables(item, version, &mut origin)?,
-            _ => provider.token_attributes = token_attributes(item, version, &mut origin)?,
+    let (fields, protocol) = match version {
+        Version::FirstKep => (FIRST_KEP_FIELDS, Protocol::FirstKep),
+        Version::V1 | Version::V1Beta1 | Version::V1Alpha1 | Version::Internal => {
+            (PROVIDER_FIELDS, Protocol::Kubelet)
         }
-        Ok(())
-    })?;
-    origin.name.clone_from(&provider.name);
-    Ok((provider, origin))
+    };
+    let mut provider = ProviderConfig { protocol, ..ProviderConfig::default() };
+    let mut reader = Reader { version, origin: Origin::default(), kep_4412_keys: Vec::new() };
+    reader.note("", item.node());
+    reader.object(item, fields, "", &mut provider)?;
+    let name = provider.name.clone();
+    Ok((provider, Origin { name, ..reader.origin }))
 }
 
-fn variables(
-    item: Item<'_>,
+/// Reads a provider, and notes where its values stand.
+struct Reader {
     version: Version,
-    origin: &mut Origin,
-) -> Result<Vec<EnvVar>, FieldError> {
-    let mut variables = Vec::new();
-    item.elements(|index, item| {
-        let mut variable = EnvVar::default();
-        note(origin, &format!("env[{index}]"), item.node());
-        visit(item, &VARIABLE, version, |name, item| match name {
-            "name" => item.read_text(&mut variable.name),
-            _ => item.read_secret(&mut variable.value),
-        })?;
-        variables.push(variable);
-        Ok(())
-    })?;
-    Ok(variables)
+    origin: Origin,
+    /// What `tokenAttributes` in KEP-4412's words have until they are translated.
+    kep_4412_keys: Vec<String>,
 }
 
-fn token_attributes(
-    item: Item<'_>,
-    version: Version,
-    origin: &mut Origin,
-) -> Result<Option<TokenAttributes>, FieldError> {
-    let mut attributes = TokenAttributes::default();
-    let mut annotations = Vec::new();
-    let present = visit(item, &TOKENS, version, |name, item| {
-        let path = format!("tokenAttributes.{name}");
-        note(origin, &path, item.node());
-        match name {
-            "serviceAccountTokenAudience" => {
-                item.read_text(&mut attributes.service_account_token_audience)?;
-            }
-            "cacheType" => item.read_text(&mut attributes.cache_type)?,
-            "requireServiceAccount" => attributes.require_service_account = item.bool()?,
-            "requiredServiceAccountAnnotationKeys" => {
-                let keys = &mut attributes.required_service_account_annotation_keys;
-                read_texts(item, &path, keys, origin)?;
-            }
-            ANNOTATIONS => {
-                attributes.dialect = TokenDialect::Kep4412;
-                read_texts(item, &path, &mut annotations, origin)?;
-            }
-            _ => {
-                let keys = &mut attributes.optional_service_account_annotation_keys;
-                read_texts(item, &path, keys, origin)?;
-            }
-        }
-        Ok(())
-    })?;
-    if attributes.dialect == TokenDialect::Kep4412 {
-        dialect::complete(&mut attributes, annotations);
+impl Reader {
+    /// Fills a struct by the table of its fields; says whether the object was there, and not `null`.
+    fn object<T>(
+        &mut self,
+        item: Item<'_>,
+        fields: &[Field<T>],
+        path: &str,
+        target: &mut T,
+    ) -> Result<bool, FieldError> {
+        let version = self.version;
+        let fields = fields.iter().filter(|field| field.versions.contain(version));
+        let fields: Vec<_> = fields.map(|field| (version.name(field.name), field)).collect();
+        let known: Vec<&str> = fields.iter().map(|field| field.0.as_ref()).collect();
+        item.object(&known, |name, item| {
+            let mut named = fields.iter().filter(|field| field.0 == name);
+            named.try_for_each(|(_, field)| self.field(item, field, path, target))
+        })
     }
-    Ok(present.then_some(attributes))
-}
 
-/// Visits the fields that an object has in a version, by their JSON names.
-fn visit(
-    item: Item<'_>,
-    object: &'static Object,
-    version: Version,
-    mut visit: impl FnMut(&'static str, Item<'_>) -> Result<(), FieldError>,
-) -> Result<bool, FieldError> {
-    let fields: Vec<_> = version.fields(object).collect();
-    let names: Vec<&str> = fields.iter().map(|field| field.0.as_ref()).collect();
-    item.object(&names, |name, item| match fields.iter().find(|field| field.0 == name) {
-        Some(field) => visit(field.1, item),
-        None => Ok(()),
-    })
-}
-
-pub(super) fn read_texts(
-    item: Item<'_>,
-    path: &str,
-    target: &mut Vec<String>,
-    origin: &mut Origin,
-) -> Result<(), FieldError> {
-    target.clear();
-    item.elements(|index, item| {
-        note(origin, &format!("{path}[{index}]"), item.node());
-        let mut text = String::new();
-        item.read_text(&mut text)?;
-        target.push(text);
+    fn field<T>(
+        &mut self,
+        item: Item<'_>,
+        field: &Field<T>,
+        path: &str,
+        target: &mut T,
+    ) -> Result<(), FieldError> {
+        let path = if path.is_empty() { field.today } else { &format!("{path}.{}", field.today) };
+        self.note(path, item.node());
+        match &field.value {
+            Access::Text(lens) | Access::NamedText(_, lens) => {
+                item.read_text((lens.get_mut)(target))?;
+            }
+            Access::SecretText(lens) => item.read_secret((lens.get_mut)(target))?,
+            Access::Texts(lens) => *(lens.get_mut)(target) = self.texts(item, path)?,
+            Access::Duration(lens) => *(lens.get_mut)(target) = item.duration()?,
+            Access::Bool(lens) => *(lens.get_mut)(target) = item.bool()?,
+            Access::Variables(lens) => *(lens.get_mut)(target) = self.variables(item, path)?,
+            Access::TokenAttributes(lens) => {
+                *(lens.get_mut)(target) = self.token_attributes(item, path)?;
+            }
+            Access::Kep4412Keys(lens) => {
+                *(lens.get_mut)(target) = TokenDialect::Kep4412;
+                self.kep_4412_keys = self.texts(item, path)?;
+            }
+            Access::ExtraArguments(lens) => {
+                *(lens.get_mut)(target) = dialect::extra_arguments(item)?;
+            }
+            Access::Ignored => {}
+        }
         Ok(())
-    })?;
-    Ok(())
-}
+    }
 
-pub(super) fn note(origin: &mut Origin, path: &str, node: &Node) {
-    origin.places.insert(path.to_owned(), node.at);
+    fn texts(&mut self, item: Item<'_>, path: &str) -> Result<Vec<String>, FieldError> {
+        let mut texts = Vec::new();
+        item.elements(|index, item| {
+            self.note(&format!("{path}[{index}]"), item.node());
+            let mut text = String::new();
+            item.read_text(&mut text)?;
+            texts.push(text);
+            Ok(())
+        })?;
+        Ok(texts)
+    }
+
+    fn variables(&mut self, item: Item<'_>, path: &str) -> Result<Vec<EnvVar>, FieldError> {
+        let mut variables = Vec::new();
+        item.elements(|index, item| {
+            let path = format!("{path}[{index}]");
+            self.note(&path, item.node());
+            let mut variable = EnvVar::default();
+            self.object(item, VARIABLE_FIELDS, &path, &mut variable)?;
+            variables.push(variable);
+            Ok(())
+        })?;
+        Ok(variables)
+    }
+
+    fn token_attributes(
+        &mut self,
+        item: Item<'_>,
+        path: &str,
+    ) -> Result<Option<TokenAttributes>, FieldError> {
+        let mut attributes = TokenAttributes::default();
+        let is_there = self.object(item, TOKEN_FIELDS, path, &mut attributes)?;
+        if attributes.dialect == TokenDialect::Kep4412 {
+            dialect::complete(&mut attributes, mem::take(&mut self.kep_4412_keys));
+        }
+        Ok(is_there.then_some(attributes))
+    }
+
+    fn note(&mut self, path: &str, node: &Node) {
+        self.origin.places.insert(path.to_owned(), node.at);
+    }
 }
 
 fn syntax(file: &Arc<str>, text: &[u8], error: &DocumentError) -> Fault {

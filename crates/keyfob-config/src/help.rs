@@ -171,7 +171,7 @@ pub(super) fn unknown_field(path: &FieldPath, version: Version) -> Option<String
         return Some(format!("this is the first KEP's name; today it is {instead}"));
     }
     let object = object_at(&parent, version);
-    let here = |known: &&str| version.fields(object).any(|field| field.1 == *known);
+    let here = |known: &&str| version.fields(object).any(|field| field.1.name == *known);
     let near = nearest(name, object).filter(here).map(|near| format!("did you mean `{near}`?"));
     near.or_else(|| elsewhere(name, object)).or_else(|| Some(list_of(object, version)))
 }
@@ -192,9 +192,8 @@ fn object_at(path: &str, version: Version) -> &'static Object {
 fn nearest(name: &str, object: &'static Object) -> Option<&'static str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let written = plain(name);
-    let distances =
-        object.fields.iter().map(|(known, _)| (distance(&written, &plain(known)), *known));
-    let (distance, known) = distances.min()?;
+    let known = (object.columns)().into_iter().map(|column| column.name);
+    let (distance, known) = known.map(|known| (distance(&written, &plain(known)), known)).min()?;
     let longest = (known.len() / 3).clamp(1, 3);
     (distance <= longest).then_some(known)
 }
@@ -207,7 +206,7 @@ fn elsewhere(name: &str, here: &'static Object) -> Option<String> {
         (&CONFIG, "the top of the file"),
     ];
     let others = PLACES.into_iter().filter(|(object, _)| object.name != here.name);
-    let has = |object: &Object| object.fields.iter().any(|(known, _)| *known == name);
+    let has = |object: &Object| (object.columns)().iter().any(|column| column.name == name);
     let (_, place) = others.into_iter().find(|(object, _)| has(object))?;
     Some(format!("{name} belongs to {place}: check the indentation"))
 }

@@ -13,6 +13,7 @@ mod conceal;
 mod decode;
 mod dialect;
 mod error;
+mod fields;
 mod go_files;
 mod help;
 mod lint;
@@ -28,6 +29,7 @@ mod schema;
 mod validate;
 
 pub use error::{ConfigError, ErrorKind, Invalid};
+pub use fields::{FieldValue, Fields};
 pub use lint::Warning;
 pub use lookup::kubelet_error_of_directory;
 use origin::Origin;

@@ -2,11 +2,9 @@
 //!
 //! Every text is in double quotes, so that YAML takes none for something else.
 
-use std::fmt::Write as _;
-
 use keyfob_api::{ProviderVersion, document::yaml_quoted};
 
-use super::{Config, Protocol, ProviderConfig, TokenAttributes};
+use super::{Config, FieldValue, Fields, Protocol, ProviderConfig};
 
 impl Config {
     /// The whole as one file of `kubelet.config.k8s.io/v1`. It holds the values of environment variables.
@@ -15,100 +13,83 @@ impl Config {
     /// a comment says what is to be done about those. KEP-4412's dialect becomes the kubelet's, which allows answers with
     /// `cacheKeyType: Global`.
     pub fn migrate(&self) -> String {
-        let mut out = Writer::default();
-        out.line(0, "apiVersion: kubelet.config.k8s.io/v1");
-        out.line(0, "kind: CredentialProviderConfig");
+        let mut lines = vec![
+            "apiVersion: kubelet.config.k8s.io/v1".to_owned(),
+            "kind: CredentialProviderConfig".to_owned(),
+        ];
         if self.providers.is_empty() {
-            out.line(0, "providers: []");
-            return out.0;
+            lines.push("providers: []".to_owned());
+        } else {
+            lines.push("providers:".to_owned());
+            lines.extend(self.providers.iter().flat_map(provider));
         }
-        out.line(0, "providers:");
-        for provider in &self.providers {
-            out.provider(provider);
-        }
-        out.0
+        lines.join("\n") + "\n"
     }
 }
 
-#[derive(Default)]
-struct Writer(String);
-
-impl Writer {
-    fn line(&mut self, indent: usize, text: &str) {
-        writeln!(self.0, "{:indent$}{text}", "").unwrap_or_default();
+fn provider(provider: &ProviderConfig) -> Vec<String> {
+    let mut modern = provider.clone();
+    let mut lines = Vec::new();
+    if provider.protocol == Protocol::FirstKep {
+        lines.extend(ABOUT_THE_FIRST_KEP.map(|line| format!("# {line}")));
+        ProviderVersion::V1.api_version().clone_into(&mut modern.api_version);
+        modern.default_cache_duration.get_or_insert_default();
+        modern.args.insert(0, "get-credentials".to_owned());
     }
+    let mut fields = modern.fields();
+    // People write the version behind the name.
+    fields.sort_by_key(|(name, _)| !["name", "apiVersion"].contains(name));
+    lines.extend(entry(fields));
+    lines
+}
 
-    fn text(&mut self, indent: usize, name: &str, text: &str) {
-        self.line(indent, &format!("{name}: {}", yaml_quoted(text)));
-    }
+const ABOUT_THE_FIRST_KEP: [&str; 4] = [
+    "The plugin below was configured for the first proposal's protocol. A kubelet speaks another one to it:",
+    "it gets a CredentialProviderRequest of credentialprovider.kubelet.k8s.io/v1 on stdin, and must answer with a",
+    "CredentialProviderResponse of that version: cacheKeyType, cacheDuration (how long, not until when) and auth.",
+    "Replace or rebuild the plugin before a kubelet uses this. `0s` keeps no answer that does not say for how long.",
+];
 
-    fn list(&mut self, indent: usize, name: &str, texts: &[String]) {
-        if texts.is_empty() {
-            return;
-        }
-        self.line(indent, &format!("{name}:"));
-        for text in texts {
-            self.line(indent, &format!("- {}", yaml_quoted(text)));
-        }
-    }
+/// An object in a list. Of its texts only the first is written if it is empty.
+fn entry(fields: Fields<'_>) -> Vec<String> {
+    let mut is_first = true;
+    let is_written =
+        |field: &(_, _)| std::mem::take(&mut is_first) || !matches!(field.1, FieldValue::Text(""));
+    let lines = object(fields.into_iter().filter(is_written));
+    let marks = std::iter::once("- ").chain(std::iter::repeat("  "));
+    marks.zip(lines).map(|(mark, line)| format!("{mark}{line}")).collect()
+}
 
-    fn provider(&mut self, provider: &ProviderConfig) {
-        let mut modern = provider.clone();
-        if provider.protocol == Protocol::FirstKep {
-            self.about_the_first_kep();
-            ProviderVersion::V1.api_version().clone_into(&mut modern.api_version);
-            modern.default_cache_duration.get_or_insert_default();
-            modern.args.insert(0, "get-credentials".to_owned());
-        }
-        self.line(0, &format!("- name: {}", yaml_quoted(&modern.name)));
-        if !modern.api_version.is_empty() {
-            self.text(2, "apiVersion", &modern.api_version);
-        }
-        self.list(2, "matchImages", &modern.match_images);
-        if let Some(duration) = modern.default_cache_duration {
-            self.text(2, "defaultCacheDuration", &duration.to_string());
-        }
-        self.list(2, "args", &modern.args);
-        self.environment(&modern);
-        if let Some(attributes) = &modern.token_attributes {
-            self.token_attributes(attributes);
-        }
-    }
+fn object<'a>(fields: impl IntoIterator<Item = (&'static str, FieldValue<'a>)>) -> Vec<String> {
+    fields.into_iter().flat_map(|(name, value)| field(name, value)).collect()
+}
 
-    fn about_the_first_kep(&mut self) {
-        for line in [
-            "The plugin below was configured for the first proposal's protocol. A kubelet speaks another one to it:",
-            "it gets a CredentialProviderRequest of credentialprovider.kubelet.k8s.io/v1 on stdin, and must answer with a",
-            "CredentialProviderResponse of that version: cacheKeyType, cacheDuration (how long, not until when) and auth.",
-            "Replace or rebuild the plugin before a kubelet uses this. `0s` keeps no answer that does not say for how long.",
-        ] {
-            self.line(0, &format!("# {line}"));
+/// The lines of a field; none if it has nothing.
+fn field(name: &str, value: FieldValue<'_>) -> Vec<String> {
+    match value {
+        FieldValue::Text(text) => vec![format!("{name}: {}", yaml_quoted(text))],
+        FieldValue::Secret(text) => vec![format!("{name}: {}", yaml_quoted(text.expose()))],
+        FieldValue::Duration(Some(duration)) => {
+            vec![format!("{name}: {}", yaml_quoted(&duration.to_string()))]
         }
-    }
-
-    fn environment(&mut self, provider: &ProviderConfig) {
-        if provider.env.is_empty() {
-            return;
+        FieldValue::Bool(Some(truth)) => vec![format!("{name}: {truth}")],
+        FieldValue::Duration(None) | FieldValue::Bool(None) | FieldValue::Object(None) => {
+            Vec::new()
         }
-        self.line(2, "env:");
-        for variable in &provider.env {
-            self.line(2, &format!("- name: {}", yaml_quoted(&variable.name)));
-            self.text(4, "value", variable.value.expose());
+        FieldValue::Texts(texts) => {
+            let lines = texts.iter().map(|text| format!("- {}", yaml_quoted(text)));
+            below(name, lines.collect())
+        }
+        FieldValue::Objects(objects) => below(name, objects.into_iter().flat_map(entry).collect()),
+        FieldValue::Object(Some(fields)) => {
+            let lines = object(fields).into_iter().map(|line| format!("  {line}"));
+            below(name, lines.collect())
         }
     }
+}
 
-    fn token_attributes(&mut self, attributes: &TokenAttributes) {
-        self.line(2, "tokenAttributes:");
-        self.text(4, "serviceAccountTokenAudience", &attributes.service_account_token_audience);
-        self.text(4, "cacheType", &attributes.cache_type);
-        if let Some(required) = attributes.require_service_account {
-            self.line(4, &format!("requireServiceAccount: {required}"));
-        }
-        let required = &attributes.required_service_account_annotation_keys;
-        self.list(4, "requiredServiceAccountAnnotationKeys", required);
-        let optional = &attributes.optional_service_account_annotation_keys;
-        self.list(4, "optionalServiceAccountAnnotationKeys", optional);
-    }
+fn below(name: &str, lines: Vec<String>) -> Vec<String> {
+    if lines.is_empty() { lines } else { [vec![format!("{name}:")], lines].concat() }
 }
 
 #[cfg(test)]
@@ -116,7 +97,7 @@ mod tests {
     use keyfob_api::GoDuration;
 
     use super::*;
-    use crate::EnvVar;
+    use crate::{EnvVar, TokenAttributes};
 
     #[test]
     fn what_is_written_is_read_back_whatever_the_texts() {

@@ -12,6 +12,12 @@ use keyfob_api::{
     document::{Kind, Node, Position, Value},
 };
 
+use super::{
+    dialect::FIRST_KEP_FIELDS,
+    fields::{Versions, columns},
+    provider_config::{PROVIDER_FIELDS, TOKEN_FIELDS, VARIABLE_FIELDS},
+};
+
 /// What a field wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Type {
@@ -26,78 +32,52 @@ pub(super) enum Type {
     Any,
 }
 
-/// A struct and its fields, by their JSON names.
+/// A struct and its fields.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) name: &'static str,
-    pub(super) fields: &'static [(&'static str, Type)],
+    pub(super) columns: fn() -> Vec<Column>,
 }
 
-const TEXTS: Type = Type::List(&Type::Text);
+/// What is known of a field before there is a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    /// Its JSON name.
+    pub(super) name: &'static str,
+    pub(super) versions: Versions,
+    pub(super) wanted: Type,
+}
+
+pub(super) const TEXTS: Type = Type::List(&Type::Text);
 
 pub(super) const CONFIG: Object = Object {
     name: "CredentialProviderConfig",
-    fields: &[
-        ("apiVersion", Type::Text),
-        ("kind", Type::Text),
-        ("providers", Type::List(&Type::Object(&PROVIDER))),
-    ],
+    columns: || file_columns(Type::List(&Type::Object(&PROVIDER))),
 };
 
-pub(super) const PROVIDER: Object = Object {
-    name: "CredentialProvider",
-    fields: &[
-        ("name", Type::Text),
-        ("matchImages", TEXTS),
-        ("defaultCacheDuration", Type::Duration),
-        ("apiVersion", Type::Text),
-        ("args", TEXTS),
-        ("env", Type::List(&Type::Object(&VARIABLE))),
-        (TOKEN_ATTRIBUTES, Type::Object(&TOKENS)),
-    ],
-};
+pub(super) const PROVIDER: Object =
+    Object { name: "CredentialProvider", columns: || columns(PROVIDER_FIELDS) };
 
 pub(super) const VARIABLE: Object =
-    Object { name: "ExecEnvVar", fields: &[("name", Type::Text), ("value", Type::Text)] };
+    Object { name: "ExecEnvVar", columns: || columns(VARIABLE_FIELDS) };
 
-pub(super) const TOKENS: Object = Object {
-    name: "ServiceAccountTokenAttributes",
-    fields: &[
-        ("serviceAccountTokenAudience", Type::Text),
-        ("cacheType", Type::Named("ServiceAccountTokenCacheType")),
-        ("requireServiceAccount", Type::Bool),
-        ("requiredServiceAccountAnnotationKeys", TEXTS),
-        ("optionalServiceAccountAnnotationKeys", TEXTS),
-        (ANNOTATIONS, TEXTS),
-    ],
-};
-
-/// Only v1 has it.
-const TOKEN_ATTRIBUTES: &str = "tokenAttributes";
-
-/// KEP-4412's; no kubelet has it.
-pub(super) const ANNOTATIONS: &str = "serviceAccountAnnotationKeys";
+pub(super) const TOKENS: Object =
+    Object { name: "ServiceAccountTokenAttributes", columns: || columns(TOKEN_FIELDS) };
 
 /// The first KEP's configuration.
 pub(super) const FIRST_KEP: Object = Object {
     name: "RegistryCredentialConfig",
-    fields: &[
-        ("apiVersion", Type::Text),
-        ("kind", Type::Text),
-        ("providers", Type::List(&Type::Object(&FIRST_KEP_PROVIDER))),
-    ],
+    columns: || file_columns(Type::List(&Type::Object(&FIRST_KEP_PROVIDER))),
 };
 
-pub(super) const FIRST_KEP_PROVIDER: Object = Object {
-    name: "RegistryCredentialProvider",
-    fields: &[
-        ("apiVersion", Type::Text),
-        ("kind", Type::Text),
-        ("name", Type::Text),
-        ("imageMatchers", TEXTS),
-        ("extraArgs", Type::Any),
-    ],
-};
+pub(super) const FIRST_KEP_PROVIDER: Object =
+    Object { name: "RegistryCredentialProvider", columns: || columns(FIRST_KEP_FIELDS) };
+
+/// What a file has at its top. `meta` has read all but the last.
+fn file_columns(providers: Type) -> Vec<Column> {
+    let fields = [("apiVersion", Type::Text), ("kind", Type::Text), ("providers", providers)];
+    fields.map(|(name, wanted)| Column { name, versions: Versions::All, wanted }).into()
+}
 
 /// A version of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,32 +111,31 @@ impl Version {
         }
     }
 
-    /// The fields of an object under the names they have in this version, each with its JSON name.
+    /// The fields that an object has in this version, each with the name that it has there.
     pub(super) fn fields(
         self,
         object: &'static Object,
-    ) -> impl Iterator<Item = (Cow<'static, str>, &'static str, Type)> {
-        let is_known = move |name: &str| match name {
-            TOKEN_ATTRIBUTES => matches!(self, Self::V1 | Self::Internal),
-            ANNOTATIONS => self == Self::V1,
-            _ => true,
+    ) -> impl Iterator<Item = (Cow<'static, str>, Column)> {
+        let has_own_name =
+            |column: &Column| object.name != CONFIG.name || column.name == "providers";
+        let named = move |column: Column| {
+            let name =
+                if has_own_name(&column) { self.name(column.name) } else { column.name.into() };
+            (name, column)
         };
-        object
-            .fields
-            .iter()
-            .filter(move |(name, _)| is_known(name))
-            .map(move |(name, wanted)| (self.name(object, name), *name, *wanted))
+        let columns = (object.columns)().into_iter();
+        columns.filter(move |column| column.versions.contain(self)).map(named)
     }
 
-    fn name(self, object: &Object, name: &'static str) -> Cow<'static, str> {
-        let is_meta = object.name == CONFIG.name && name != "providers";
+    /// What a field is called in this version; `apiVersion` and `kind` of a file are called so in all.
+    pub(super) fn name(self, name: &'static str) -> Cow<'static, str> {
         match (self, name) {
-            (Self::Internal, "apiVersion") if !is_meta => "APIVersion".into(),
-            (Self::Internal, _) if !is_meta => {
+            (Self::Internal, "apiVersion") => "APIVersion".into(),
+            (Self::Internal, _) => {
                 let (first, rest) = name.split_at(1);
                 (first.to_ascii_uppercase() + rest).into()
             }
-            _ => name.into(),
+            (Self::V1 | Self::V1Beta1 | Self::V1Alpha1 | Self::FirstKep, _) => name.into(),
         }
     }
 
@@ -240,14 +219,15 @@ impl Checker {
     fn object(&mut self, node: &Node, object: &'static Object) -> Result<(), WrongValue> {
         let Value::Map(fields) = &node.value else { return Ok(()) };
         let (holder, length) = (self.holder, self.path.len());
+        let known: Vec<_> = self.version.fields(object).collect();
         for field in fields {
-            let known = self.version.fields(object).find(|known| known.0 == *field.name.expose());
-            let Some((name, _, wanted)) = known else { continue };
+            let known = known.iter().find(|known| known.0 == *field.name.expose());
+            let Some((name, column)) = known else { continue };
             self.holder = object.name;
             self.path += if length > 0 { "." } else { "" };
-            self.path += &name;
-            self.go_path.push(name.into_owned());
-            self.value(&field.node, wanted)?;
+            self.path += name;
+            self.go_path.push(name.clone().into_owned());
+            self.value(&field.node, column.wanted)?;
             self.go_path.pop();
             self.path.truncate(length);
             self.holder = holder;

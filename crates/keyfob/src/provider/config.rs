@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use keyfob_api::{FeatureGates, GoDuration, ProviderVersion};
-use keyfob_config::{Config, Invalid, ProviderConfig, TokenAttributes};
+use keyfob_config::{Config, FieldValue, Fields, Invalid, ProviderConfig, TokenAttributes};
 use keyfob_providers::Provider;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -207,38 +207,27 @@ pub(super) fn json(config: &Config) -> String {
     let document = json!({
         "apiVersion": "kubelet.config.k8s.io/v1",
         "kind": "CredentialProviderConfig",
-        "providers": config.providers.iter().map(provider_json).collect::<Vec<_>>(),
+        "providers": config.providers.iter().map(|each| object(each.fields())).collect::<Value>(),
     });
     format!("{document:#}\n")
 }
 
-fn provider_json(provider: &ProviderConfig) -> Value {
-    let mut fields = json!({
-        "name": provider.name,
-        "apiVersion": provider.api_version,
-        "matchImages": provider.match_images,
-        "defaultCacheDuration": provider.default_cache_duration.unwrap_or_default().to_string(),
-        "args": provider.args,
-    });
-    let variables = provider.env.iter();
-    let variables = variables.map(|each| json!({"name": each.name, "value": each.value.expose()}));
-    let parts = [
-        (!provider.env.is_empty()).then(|| ("env", variables.collect())),
-        provider.token_attributes.as_ref().map(|each| ("tokenAttributes", attributes_json(each))),
-    ];
-    if let Value::Object(fields) = &mut fields {
-        let parts = parts.into_iter().flatten();
-        fields.extend(parts.map(|(name, value)| (name.to_owned(), value)));
-    }
-    fields
+fn object(fields: Fields<'_>) -> Value {
+    let fields = fields.into_iter();
+    fields.filter_map(|(name, value)| Some((name.to_owned(), field(value)?))).collect()
 }
 
-fn attributes_json(attributes: &TokenAttributes) -> Value {
-    json!({
-        "serviceAccountTokenAudience": attributes.service_account_token_audience,
-        "cacheType": attributes.cache_type,
-        "requireServiceAccount": attributes.require_service_account,
-        "requiredServiceAccountAnnotationKeys": attributes.required_service_account_annotation_keys,
-        "optionalServiceAccountAnnotationKeys": attributes.optional_service_account_annotation_keys,
-    })
+/// What a field has; nothing if it may be left out.
+fn field(value: FieldValue<'_>) -> Option<Value> {
+    match value {
+        FieldValue::Text(text) => Some(json!(text)),
+        FieldValue::Secret(text) => Some(json!(text.expose())),
+        FieldValue::Texts(texts) => Some(json!(texts)),
+        FieldValue::Duration(duration) => duration.map(|duration| json!(duration.to_string())),
+        FieldValue::Bool(truth) => truth.map(|truth| json!(truth)),
+        FieldValue::Object(fields) => fields.map(object),
+        FieldValue::Objects(objects) => {
+            (!objects.is_empty()).then(|| objects.into_iter().map(object).collect())
+        }
+    }
 }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use keyfob_api::FeatureGates;
-use keyfob_config::{Config, EnvVar, ProviderConfig, TokenAttributes};
+use keyfob_config::{Config, FieldValue, Fields, ProviderConfig};
 use keyfob_exec::Program;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{Check, fact, same, text};
 
@@ -78,70 +78,50 @@ fn said(config: &Config, gates: FeatureGates) -> String {
 /// A configuration in the notation of the rows: Go's names, without what is empty.
 fn as_go(config: &Config) -> Value {
     let providers: Vec<Value> = config.providers.iter().map(provider_as_go).collect();
-    without_empty([("Providers", json!(providers))])
+    without_empty([("Providers".to_owned(), json!(providers))])
 }
 
 fn provider_as_go(provider: &ProviderConfig) -> Value {
-    let variable = |variable: &EnvVar| {
-        let value = json!(variable.value.expose());
-        without_empty([("Name", json!(variable.name)), ("Value", value)])
-    };
-    let env: Vec<Value> = provider.env.iter().map(variable).collect();
-    let tokens = provider.token_attributes.as_ref().map(tokens_as_go);
-    let mut go = without_empty([
-        ("Name", json!(provider.name)),
-        ("MatchImages", json!(provider.match_images)),
-        ("DefaultCacheDuration", json!(provider.default_cache_duration.map(|d| d.to_string()))),
-        ("APIVersion", json!(provider.api_version)),
-        ("Args", json!(provider.args)),
-        ("Env", json!(env)),
-    ]);
-    if let Some(tokens) = tokens {
-        go["TokenAttributes"] = tokens;
+    fields_as_go(provider.fields())
+}
+
+fn fields_as_go(fields: Fields<'_>) -> Value {
+    without_empty(fields.into_iter().map(|(name, value)| (go_name(name), value_as_go(value))))
+}
+
+fn go_name(name: &str) -> String {
+    match name.split_at(1) {
+        _ if name == "apiVersion" => "APIVersion".to_owned(),
+        (first, rest) => first.to_uppercase() + rest,
     }
-    go
 }
 
-fn tokens_as_go(tokens: &TokenAttributes) -> Value {
-    without_empty([
-        ("ServiceAccountTokenAudience", json!(tokens.service_account_token_audience)),
-        ("CacheType", json!(tokens.cache_type)),
-        ("RequireServiceAccount", json!(tokens.require_service_account)),
-        (REQUIRED, json!(tokens.required_service_account_annotation_keys)),
-        (OPTIONAL, json!(tokens.optional_service_account_annotation_keys)),
-    ])
+fn value_as_go(value: FieldValue<'_>) -> Value {
+    match value {
+        FieldValue::Text(text) => json!(text),
+        FieldValue::Secret(text) => json!(text.expose()),
+        FieldValue::Texts(texts) => json!(texts),
+        FieldValue::Duration(duration) => json!(duration.map(|duration| duration.to_string())),
+        FieldValue::Bool(truth) => json!(truth),
+        FieldValue::Object(fields) => fields.map_or(Value::Null, fields_as_go),
+        FieldValue::Objects(objects) => objects.into_iter().map(fields_as_go).collect(),
+    }
 }
 
-const REQUIRED: &str = "RequiredServiceAccountAnnotationKeys";
-const OPTIONAL: &str = "OptionalServiceAccountAnnotationKeys";
-
-fn without_empty<const N: usize>(fields: [(&str, Value); N]) -> Value {
+fn without_empty(fields: impl IntoIterator<Item = (String, Value)>) -> Value {
     let is_empty = |value: &Value| [json!(null), json!(""), json!([])].contains(value);
-    let fields = fields.into_iter().filter(|(_, value)| !is_empty(value));
-    Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+    fields.into_iter().filter(|(_, value)| !is_empty(value)).collect()
 }
 
+/// The internal version has the names of the rows.
 fn from_go(go: &Value) -> ProviderConfig {
-    let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let strings = |value: &Value| {
-        value.as_array().map(|list| list.iter().map(string).collect()).unwrap_or_default()
-    };
-    let tokens = |go: &Value| TokenAttributes {
-        service_account_token_audience: string(&go["ServiceAccountTokenAudience"]),
-        cache_type: string(&go["CacheType"]),
-        require_service_account: go["RequireServiceAccount"].as_bool(),
-        required_service_account_annotation_keys: strings(&go[REQUIRED]),
-        optional_service_account_annotation_keys: strings(&go[OPTIONAL]),
-        ..TokenAttributes::default()
-    };
-    ProviderConfig {
-        name: string(&go["Name"]),
-        match_images: strings(&go["MatchImages"]),
-        default_cache_duration: go["DefaultCacheDuration"].as_str().map(|d| d.parse().unwrap()),
-        api_version: string(&go["APIVersion"]),
-        token_attributes: go.get("TokenAttributes").map(tokens),
-        ..ProviderConfig::default()
-    }
+    let document = json!({
+        "apiVersion": "kubelet.config.k8s.io/__internal",
+        "kind": "CredentialProviderConfig",
+        "Providers": [go],
+    });
+    let config = Config::from_files([("row.json", document.to_string())]).unwrap();
+    <[_; 1]>::try_from(config.providers).unwrap().into_iter().next().unwrap()
 }
 
 /// Rows in prose: each is built by its name.
