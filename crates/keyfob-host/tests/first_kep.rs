@@ -23,7 +23,8 @@ fn host(plugins: &Path, clock: &ManualClock) -> Host {
     let path = plugins.join("ecr-creds");
     fs::write(&path, PLUGIN).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/first-kep.yaml");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../keyfob-config/tests/fixtures/first-kep.yaml");
     let config = Config::read(&example).unwrap();
     Host::builder(config, plugins).clock(clock.clone()).build().unwrap()
 }
