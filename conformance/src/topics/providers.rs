@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keyfob_api::{MatchPattern, ProviderVersion};
+use keyfob_api::{FeatureGates, MatchPattern, ProviderVersion};
 use keyfob_config::{Config, ProviderConfig};
 use keyfob_host::{Host, HostOptions, MissingPlugins, ProviderReport, Pull};
 use proptest::{
@@ -58,8 +58,10 @@ impl Topic for Providers {
         let providers = providers.map(|(n, patterns)| provider(&n.to_string(), patterns.clone()));
         let mut options = HostOptions::default();
         options.missing_plugins = MissingPlugins::FailWhenAsked;
-        let host = Host::builder(Config::new(providers), Path::new("/")).options(options);
-        let host = host.build().expect("the patterns are good ones");
+        let config = Config::new(providers).validate(FeatureGates::default());
+        let config = config.expect("the patterns are good ones");
+        let host = Host::builder(config, Path::new("/")).options(options);
+        let host = host.build().expect("plugins may be missing");
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let answer = runtime.block_on(host.credentials(&Pull::of_repository(&question.repository)));
         let was_asked = |n: usize| {

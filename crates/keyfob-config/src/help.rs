@@ -5,7 +5,6 @@ use keyfob_api::document::{
 };
 
 use super::{
-    ErrorKind,
     meta::Meta,
     schema::{
         CONFIG, FIRST_KEP_PROVIDER, Object, PROVIDER, TOKENS, Type, VARIABLE, Version, WrongValue,
@@ -16,9 +15,6 @@ pub(super) const META: &str = "a configuration begins with `apiVersion: kubelet.
 
 pub(super) const DUPLICATE: &str =
     "keep one of the two; a list holds several values under one name";
-
-/// About `tokenAttributes` that end where KEP-4412's text does.
-pub(super) const TWO_MORE_FIELDS: &str = "add `requireServiceAccount: true` and `cacheType: ServiceAccount` to tokenAttributes: a kubelet requires both fields, which KEP-4412 does not have";
 
 /// About a text that is neither JSON nor YAML.
 pub(super) fn syntax(text: &[u8], error: &DocumentError) -> Option<String> {
@@ -231,59 +227,6 @@ fn distance(a: &str, b: &str) -> usize {
         row = next;
     }
     row.last().copied().unwrap_or_default()
-}
-
-/// About a value that breaks a rule.
-pub(super) fn invalid(path: &str, kind: ErrorKind) -> Option<String> {
-    let last = path.rsplit('.').next().unwrap_or_default();
-    let text = match (last, kind) {
-        ("providers", _) => "add a provider below `providers:`",
-        ("name", ErrorKind::Duplicate) => {
-            "to use one plugin twice, link it in the plugin directory under a second name"
-        }
-        ("name", _) => {
-            "write the name of the plugin's file in the plugin directory, without its path"
-        }
-        ("apiVersion", _) => {
-            "write `apiVersion: credentialprovider.kubelet.k8s.io/v1`, or the newest version that the plugin speaks"
-        }
-        ("matchImages", ErrorKind::Required) => {
-            "list the images that the plugin is for, as in `- \"*.example.com\"`"
-        }
-        ("matchImages", _) => {
-            "write host, optional port and optional path, as in \"*.example.com:5000/team\"; `*` stands for (part of) one label of the host and for nothing in port or path"
-        }
-        ("defaultCacheDuration", ErrorKind::Required) => {
-            "say how long answers that do not say so themselves are kept, as in `defaultCacheDuration: \"10m\"`"
-        }
-        ("defaultCacheDuration", _) => "\"0s\" means that answers are not kept",
-        ("tokenAttributes", ErrorKind::Forbidden) => {
-            "set the provider's apiVersion to credentialprovider.kubelet.k8s.io/v1 and leave the feature gate KubeletServiceAccountTokenForCredentialProviders on, or leave tokenAttributes out"
-        }
-        ("tokenAttributes", _) => "keep each annotation key in one of the two lists",
-        ("serviceAccountTokenAudience", _) => {
-            "write the audience that the registry expects in the token"
-        }
-        ("requireServiceAccount", _) => {
-            "write true to leave pods without a service account alone, false to ask the plugin for them too"
-        }
-        (
-            "requiredServiceAccountAnnotationKeys" | "optionalServiceAccountAnnotationKeys",
-            ErrorKind::Invalid,
-        ) => "write an annotation's key, as in example.com/registry-identity",
-        (
-            "requiredServiceAccountAnnotationKeys" | "optionalServiceAccountAnnotationKeys",
-            ErrorKind::Duplicate,
-        ) => "keep one of the two",
-        ("requiredServiceAccountAnnotationKeys", ErrorKind::Forbidden) => {
-            "set requireServiceAccount to true, or make the annotations optional"
-        }
-        ("cacheType", _) => {
-            "write ServiceAccount if answers depend on the service account alone, Token if they depend on the pod's token"
-        }
-        _ => return None,
-    };
-    Some(text.to_owned())
 }
 
 #[cfg(test)]

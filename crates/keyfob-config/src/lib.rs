@@ -1,10 +1,10 @@
 //! Which plugins there are and for which images.
 //!
-//! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe;
-//!   `conceal` keeps secrets out of upstream's texts).
-//! - `validate`: what a kubelet refuses; `lookup`: what it says of missing plugins; `lint`: what it accepts and its
-//!   owner regrets.
-//! - `migrate`: the whole in today's form.
+//! - [`Config`]: the files as they are written, with the place of every value. `read` makes it of files (`decode`, with
+//!   `schema` for the types and `dialect` for what only the proposals describe; `conceal` keeps secrets out of upstream's
+//!   texts), `migrate` writes the whole in today's form, `lint` says what a kubelet accepts and its owner regrets, and
+//!   `lookup` what a kubelet says of missing plugins. The tables in `provider_config` have a row for each field.
+//! - [`ValidConfig`]: the same in types that need no checking. Only `validate` makes it, or says what a kubelet refuses.
 //!
 //! Upstream: `CredentialProviderConfig` of `k8s.io/kubelet/config` (v1, v1beta1, v1alpha1).
 
@@ -26,6 +26,7 @@ mod provider_config;
 mod read;
 mod read_error;
 mod schema;
+mod valid;
 mod validate;
 
 pub use error::{ConfigError, ErrorKind, Invalid};
@@ -36,8 +37,9 @@ use origin::Origin;
 pub use origin::Place;
 pub use provider_config::{EnvVar, Protocol, ProviderConfig, TokenAttributes, TokenDialect};
 pub use read_error::{ReadError, ReadProblem};
+pub use valid::{CacheType, PluginProtocol, ValidConfig, ValidProvider, ValidTokenAttributes};
 
-/// A configuration, whatever files and versions it came from.
+/// A configuration as it is written, whatever files and versions it came from. It may be invalid.
 ///
 /// ```
 /// use keyfob_api::FeatureGates;

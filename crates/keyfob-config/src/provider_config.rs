@@ -122,13 +122,6 @@ pub enum TokenDialect {
     Kep4412,
 }
 
-impl TokenAttributes {
-    /// Whether a cached answer belongs to one token, not to all of its account.
-    pub fn is_cached_by_token(&self) -> bool {
-        self.cache_type == "Token"
-    }
-}
-
 /// What a plugin is told and how it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a host must handle every protocol")]

@@ -14,8 +14,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use keyfob_api::{Chain, FeatureGates};
-use keyfob_config::Config;
+use keyfob_api::Chain;
+use keyfob_config::ValidConfig;
 use keyfob_exec::{Invocation, LookupError};
 use keyfob_keyring::{Credential, DockerConfigFileError, Logins, NodeDockerConfig, Source, select};
 
@@ -33,7 +33,6 @@ pub struct Host {
     current: ArcSwap<Snapshot>,
     reloading: Mutex<()>,
     around: Arc<Surroundings>,
-    gates: FeatureGates,
     docker_config: Option<NodeDockerConfig>,
 }
 
@@ -46,7 +45,7 @@ struct Snapshot {
 
 impl Host {
     /// A host of these providers, whose plugins are in this directory.
-    pub fn builder<'r>(config: Config, plugins: &Path) -> HostBuilder<'r> {
+    pub fn builder<'r>(config: ValidConfig, plugins: &Path) -> HostBuilder<'r> {
         HostBuilder::new(Some(config), plugins)
     }
 
@@ -101,9 +100,9 @@ impl Host {
     /// Replaces the configuration, between two pulls. Providers that did not change keep what they have answered.
     ///
     /// On any error the old configuration stays.
-    pub fn reload(&self, config: Config) -> Result<Reloaded, BuildError> {
+    pub fn reload(&self, config: ValidConfig) -> Result<Reloaded, BuildError> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let hash = config.hash.clone();
+        let hash = config.hash().map(str::to_owned);
         let replaced = self.replace(config);
         self.around.metrics.reloaded(replaced.is_ok());
         match &replaced {

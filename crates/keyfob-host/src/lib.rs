@@ -8,12 +8,13 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use keyfob_api::Chain;
+//! use keyfob_api::{Chain, FeatureGates};
 //! use keyfob_config::Config;
 //! use keyfob_host::{Host, Pull};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::read(Path::new("/etc/kubernetes/credential-providers"))?;
+//! let config = config.validate(FeatureGates::default())?;
 //! let host = Host::builder(config, Path::new("/usr/libexec/credential-providers")).build()?;
 //!
 //! let answer = host.credentials(&Pull::parse("registry.example/team/app:v1")?).await;

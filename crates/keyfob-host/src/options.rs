@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
 use keyfob_exec::TrustPolicy;
 
-use keyfob_config::{ProviderConfig, TokenDialect};
+use keyfob_config::{TokenDialect, ValidProvider};
 
 /// How a host behaves where upstream leaves no choice. The default is what a kubelet does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,10 +74,10 @@ pub enum GlobalAnswers {
 
 impl GlobalAnswers {
     /// Whether such an answer of this provider is refused.
-    pub fn refused_from(self, provider: &ProviderConfig) -> bool {
-        let Some(attributes) = &provider.token_attributes else { return false };
+    pub fn refused_from(self, provider: &ValidProvider) -> bool {
+        let Some(attributes) = provider.token_attributes() else { return false };
         match self {
-            Self::ByDialect => attributes.dialect == TokenDialect::Kep4412,
+            Self::ByDialect => attributes.dialect() == TokenDialect::Kep4412,
             Self::Allow => false,
             Self::Refuse => true,
         }

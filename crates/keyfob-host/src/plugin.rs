@@ -11,11 +11,11 @@ use std::{
 };
 
 use keyfob_api::{
-    CacheKeyType, CacheKeyTypeHint, CredentialProviderRequest, GoDuration, ProviderVersion,
+    CacheKeyType, CacheKeyTypeHint, CredentialProviderRequest, GoDuration,
     RegistryCredentialPluginRequest, RegistryCredentialPluginResponse, Secret, SecretSet,
     UncheckedResponse,
 };
-use keyfob_config::{EnvVar, Protocol, ProviderConfig};
+use keyfob_config::{EnvVar, PluginProtocol, ValidProvider};
 use keyfob_exec::{
     Finished, Invocation, Limits, LookupError, Program, Runner, Stdin, TrustPolicy, check_trust,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Plugin {
     directory: Arc<Path>,
     args: Vec<String>,
     env: Vec<EnvVar>,
-    dialect: Dialect,
+    protocol: PluginProtocol,
     timeout: Duration,
     trust: TrustPolicy,
 }
@@ -42,13 +42,6 @@ impl fmt::Debug for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Plugin({} in {})", self.name, self.directory.display())
     }
-}
-
-/// What is said to it.
-#[derive(Clone, Copy, Debug)]
-enum Dialect {
-    Kubelet(ProviderVersion),
-    FirstKep,
 }
 
 /// What it said.
@@ -72,21 +65,16 @@ pub(crate) enum Lifetime {
 }
 
 impl Plugin {
-    /// The plugin of a provider whose configuration is valid.
+    /// The plugin of a provider.
     pub(crate) fn new(
-        config: &ProviderConfig,
+        config: &ValidProvider,
         name: Arc<str>,
         directory: Arc<Path>,
         options: &HostOptions,
     ) -> Self {
-        let version = config.api_version.parse().unwrap_or(ProviderVersion::V1);
-        let dialect = match config.protocol {
-            Protocol::Kubelet => Dialect::Kubelet(version),
-            Protocol::FirstKep => Dialect::FirstKep,
-        };
-        let (args, env) = (config.args.clone(), config.env.clone());
+        let (args, env) = (config.args().to_vec(), config.env().to_vec());
         let (timeout, trust) = (options.timeout_of(&name), options.trust);
-        Self { name, directory, args, env, dialect, timeout, trust }
+        Self { name, directory, args, env, protocol: config.protocol(), timeout, trust }
     }
 
     /// The run that asks about an image. The file is looked up anew each time, so a replaced one is used.
@@ -98,9 +86,9 @@ impl Plugin {
         let program = Program::in_directory(&self.directory, &self.name)?;
         let limits = Limits { stdout: MOST_OUTPUT, ..Limits::default() };
         let mut invocation = Invocation::new(program).limits(limits).deadline(self.timeout);
-        let request = match self.dialect {
-            Dialect::Kubelet(version) => request(image, identity).encode(version),
-            Dialect::FirstKep => {
+        let request = match self.protocol {
+            PluginProtocol::Kubelet(version) => request(image, identity).encode(version),
+            PluginProtocol::FirstKep => {
                 invocation = invocation.args(["get-credentials"]);
                 RegistryCredentialPluginRequest { image: image.to_owned() }.encode()
             }
@@ -151,11 +139,11 @@ impl Plugin {
 
     fn read(&self, finished: Finished, image: &str) -> Result<PluginAnswer, CallError> {
         let stdout = finished.success()?;
-        match self.dialect {
-            Dialect::Kubelet(version) => {
+        match self.protocol {
+            PluginProtocol::Kubelet(version) => {
                 Ok(UncheckedResponse::decode(stdout.expose(), version)?.into())
             }
-            Dialect::FirstKep => {
+            PluginProtocol::FirstKep => {
                 let response = RegistryCredentialPluginResponse::decode(stdout.expose())?;
                 Ok(PluginAnswer::of_first_kep(response, image))
             }
@@ -232,11 +220,11 @@ impl PluginAnswer {
 
 impl Lifetime {
     /// When an answer given now expires; nothing if it may not be kept.
-    pub(crate) fn expiry(self, now: SystemTime, default: GoDuration) -> Option<SystemTime> {
+    pub(crate) fn expiry(self, now: SystemTime, default: Duration) -> Option<SystemTime> {
         let duration = match self {
             Self::Until(time) => return Some(time),
             Self::For(duration) => duration,
-            Self::ProviderDefault => default,
+            Self::ProviderDefault => default.into(),
         };
         if duration.is_zero() {
             return None;
@@ -261,7 +249,9 @@ mod tests {
     #[test]
     fn an_absent_duration_is_the_providers_and_a_zero_one_is_no_lifetime() {
         let now = at(1_000);
-        let expiry = |lifetime: Lifetime, default| lifetime.expiry(now, default);
+        let expiry = |lifetime: Lifetime, default: GoDuration| {
+            lifetime.expiry(now, default.to_std().unwrap())
+        };
 
         assert_eq!(expiry(Lifetime::ProviderDefault, minutes(2)), Some(at(1_120)));
         assert_eq!(expiry(Lifetime::ProviderDefault, minutes(0)), None);

@@ -13,7 +13,7 @@ use std::{
 };
 
 use keyfob_api::{CacheKeyType, SecretSet};
-use keyfob_config::{ProviderConfig, TokenAttributes};
+use keyfob_config::{CacheType, ValidProvider, ValidTokenAttributes};
 use keyfob_exec::{Clock, Invocation, LookupError, Runner};
 use keyfob_keyring::{Logins, ServiceAccountCoordinates, Source};
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -55,7 +55,7 @@ impl Surroundings {
 pub(crate) struct Provider {
     pub(crate) name: Arc<str>,
     source: Source,
-    pub(crate) config: ProviderConfig,
+    pub(crate) config: ValidProvider,
     plugin: Plugin,
     cache: Cache,
     flights: Flights<Flown>,
@@ -114,8 +114,8 @@ pub(crate) struct Boarded {
 }
 
 impl Provider {
-    pub(crate) fn new(config: ProviderConfig, around: Arc<Surroundings>) -> Self {
-        let name: Arc<str> = config.name.as_str().into();
+    pub(crate) fn new(config: ValidProvider, around: Arc<Surroundings>) -> Self {
+        let name: Arc<str> = config.name().into();
         let metrics = around.metrics.plugin(&name);
         let options = &around.options;
         Self {
@@ -143,9 +143,9 @@ impl Provider {
         keys: &Result<CacheKeys, KeyTooLong>,
         now: SystemTime,
     ) -> Step<Pending> {
-        match (&self.config.token_attributes, pull.pod_with_account()) {
+        match (self.config.token_attributes(), pull.pod_with_account()) {
             (Some(attributes), Some(pod)) => return self.identify(attributes, pod),
-            (Some(attributes), None) if attributes.require_service_account == Some(true) => {
+            (Some(attributes), None) if attributes.requires_service_account() => {
                 return Step::Done(self.skip(pull, Skipped::NoServiceAccount));
             }
             _ => {}
@@ -206,7 +206,7 @@ impl Provider {
     /// Belongs to no caller, and is done in its time; meanwhile other providers run.
     fn identify(
         self: &Arc<Self>,
-        attributes: &TokenAttributes,
+        attributes: &ValidTokenAttributes,
         pod: &Arc<PodIdentity>,
     ) -> Step<Pending> {
         let Some(runtime) = self.around.runtime() else {
@@ -218,8 +218,7 @@ impl Provider {
     }
 
     async fn ask_as(self: &Arc<Self>, identity: Arc<Identity>, pull: &Pull) -> ProviderReport {
-        let by_token = self.config.token_attributes.as_ref();
-        let by_token = by_token.is_some_and(TokenAttributes::is_cached_by_token);
+        let by_token = self.is_cached_by_token();
         let question = HeldQuestion::of_somebody(pull.image(), identity.clone(), by_token);
         let outcome = match question {
             Err(error) => self.fail(pull, Some(&identity), error),
@@ -229,6 +228,12 @@ impl Provider {
             },
         };
         ProviderReport { identity: Some(identity), ..self.report(outcome) }
+    }
+
+    /// Whether a cached answer belongs to one token, not to all of its account.
+    fn is_cached_by_token(&self) -> bool {
+        let attributes = self.config.token_attributes();
+        attributes.is_some_and(|attributes| attributes.cache_type() == CacheType::Token)
     }
 
     /// Not worth more than a line for those who look for it: pods may choose so.

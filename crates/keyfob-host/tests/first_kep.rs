@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use keyfob_api::FeatureGates;
 use keyfob_config::Config;
 use keyfob_host::{Host, ProviderOutcome, Pull};
 use keyfob_testkit::ManualClock;
@@ -25,7 +26,7 @@ fn host(plugins: &Path, clock: &ManualClock) -> Host {
     fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
     let example = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../keyfob-config/tests/fixtures/first-kep.yaml");
-    let config = Config::read(&example).unwrap();
+    let config = Config::read(&example).unwrap().validate(FeatureGates::default()).unwrap();
     Host::builder(config, plugins).clock(clock.clone()).build().unwrap()
 }
 

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
 };
 
+use keyfob_api::FeatureGates;
 use keyfob_config::{Config, ProviderConfig, TokenAttributes};
 use keyfob_exec::{Finished, Invocation, RunError, Status, StderrTail};
 use keyfob_host::{Host, PodIdentity, PodReference, Pull};
@@ -53,7 +54,8 @@ async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
             ..ProviderConfig::default()
         }
     });
-    let host = Host::builder(Config::new(providers.clone()), plugins.path());
+    let config = Config::new(providers.clone()).validate(FeatureGates::default()).unwrap();
+    let host = Host::builder(config, plugins.path());
     let host = host.runner(FakeRunner::new(says)).build().unwrap();
     let pull = Pull::parse("r.io/app").unwrap();
 
@@ -80,7 +82,7 @@ async fn every_failure_is_one_line_of_the_log_and_no_secret_is_in_any() {
         provider.token_attributes = Some(attributes.clone());
     }
     let [first, ..] = providers;
-    host.reload(Config::new([first])).unwrap();
+    host.reload(Config::new([first]).validate(FeatureGates::default()).unwrap()).unwrap();
     let pod = PodIdentity {
         namespace: "team".into(),
         service_account: "puller".into(),

@@ -1,7 +1,7 @@
 //! The flags that say where credentials are looked for, and what is opened with them.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use keyfob_api::{Chain, FeatureGates, GoDuration, KubernetesComponent, Secret};
-use keyfob_config::{Config, ConfigError, ReadError};
+use keyfob_config::{Config, ConfigError, Invalid, ReadError};
 use keyfob_exec::SystemClock;
 use keyfob_host::{BuildError, GlobalAnswers, Host, HostOptions, MissingPlugins};
 use keyfob_keyring::{
@@ -93,19 +93,23 @@ impl SourceArgs {
         self.identity.check()?;
         let secrets = self.secrets()?;
         let runtime = Workers::new()?;
-        let providers = self.providers()?;
+        let written = self.config()?;
+        let identity = runtime.block_on(self.identity.open(self.timeout, gates))??;
+        let docker_config = self.docker_config()?;
+        let providers = written.map(|(config, plugins)| valid(&config, plugins, gates));
+        let providers = providers.transpose()?;
         let mut builder = match &providers {
             Some(Providers { config, plugins }) => Host::builder(config.clone(), plugins),
             None => Host::without_providers(),
         };
         let mut puller = None;
-        if let Some(opened) = runtime.block_on(self.identity.open(self.timeout, gates))?? {
-            (builder, puller) = opened.hand_to(builder);
+        if let Some(identity) = identity {
+            (builder, puller) = identity.hand_to(builder);
         }
-        if let Some(docker_config) = self.docker_config()? {
+        if let Some(docker_config) = docker_config {
             builder = builder.docker_config(docker_config);
         }
-        let host = builder.gates(gates).options(self.options(options)).build()?;
+        let host = builder.options(self.options(options)).build()?;
         let global_answers = self.global_answers.into();
         Ok(Sources { secrets, host, providers, puller, runtime, gates, global_answers })
     }
@@ -140,11 +144,10 @@ impl SourceArgs {
         Ok(Some(config))
     }
 
-    fn providers(&self) -> Result<Option<Providers>, SetupError> {
+    /// The providers as they are written, and the directory of their plugins.
+    fn config(&self) -> Result<Option<(Config, &Path)>, SetupError> {
         match (&self.host.config, &self.host.bin_dir) {
-            (Some(config), Some(plugins)) => {
-                Ok(Some(Providers { config: Config::read(config)?, plugins: plugins.clone() }))
-            }
+            (Some(config), Some(plugins)) => Ok(Some((Config::read(config)?, plugins))),
             (None, None) if self.identity.is_given() => Err(IdentityArgsError::NoProviders.into()),
             (None, None) => Ok(None),
             (Some(_), None) => Err(SetupError::OneWithoutOther("--config", "--bin-dir")),
@@ -171,6 +174,15 @@ impl SourceArgs {
         let components = if self.identity.is_embedded() { &BOTH[..] } else { &BOTH[..1] };
         self.host.gates.open(components)
     }
+}
+
+/// A kubelet looks at the directory before it judges the configuration.
+fn valid(config: &Config, plugins: &Path, gates: FeatureGates) -> Result<Providers, SetupError> {
+    let plugins = plugins.to_owned();
+    if let Err(source) = fs::metadata(&plugins) {
+        return Err(BuildError::PluginDirectory { path: plugins, source }.into());
+    }
+    Ok(Providers { config: config.validate(gates)?, plugins })
 }
 
 /// Reads at most what a Secret can hold many times over. A pipe is fine: `--pull-secret <(kubectl get secret …)`.
@@ -203,6 +215,8 @@ pub(crate) enum SetupError {
     OneWithoutOther(&'static str, &'static str),
     #[error("the configuration cannot be read")]
     Read(#[from] ReadError),
+    #[error("the configuration is not valid")]
+    Invalid(#[from] Invalid),
     #[error("the providers cannot be used")]
     Build(#[from] BuildError),
     #[error("cannot read pull secret {}", path.display())]
@@ -232,7 +246,7 @@ impl From<SetupError> for Outcome {
 fn told(error: &SetupError) -> String {
     match error {
         SetupError::Read(read) => in_a_kubelet(read.errors()),
-        SetupError::Build(BuildError::Invalid(invalid)) => in_a_kubelet(invalid.errors()),
+        SetupError::Invalid(invalid) => in_a_kubelet(invalid.errors()),
         SetupError::Build(error @ BuildError::PluginDirectory { .. }) => {
             format!("keyfob: {error}: correct --bin-dir; a kubelet would not start without it\n")
         }

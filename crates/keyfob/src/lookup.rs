@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use keyfob_api::{Chain, FeatureGates, ImageRef};
-use keyfob_config::Config;
+use keyfob_config::ValidConfig;
 use keyfob_exec::{LookupError, Program, on_one_line};
 use keyfob_host::{GlobalAnswers, Host, ProviderOutcome, ProviderReport, Pull};
 use keyfob_keyring::{Credential, Logins};
@@ -37,15 +37,15 @@ pub(crate) struct Sources {
 /// The providers of a host.
 #[derive(Debug)]
 pub(crate) struct Providers {
-    pub(crate) config: Config,
+    pub(crate) config: ValidConfig,
     pub(crate) plugins: PathBuf,
 }
 
 impl Providers {
     /// The plugins that are not there, or cannot be run: a kubelet would not start without them.
     pub(crate) fn missing(&self) -> impl Iterator<Item = LookupError> {
-        let providers = self.config.providers.iter();
-        providers.filter_map(|config| Program::in_directory(&self.plugins, &config.name).err())
+        let providers = self.config.providers().iter();
+        providers.filter_map(|config| Program::in_directory(&self.plugins, config.name()).err())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{hint::black_box, io, path::Path, time::Instant};
 
+use keyfob_api::FeatureGates;
 use keyfob_config::Config;
 use keyfob_conformance::{Judge as _, Oracle};
 use keyfob_host::{Host, Pull};
@@ -129,6 +130,7 @@ fn cold(oracle: &Path, folder: &TempDir) -> io::Result<Pair> {
     let question = json!({ "folder": for_upstream, "patterns": [patterns], "plugin": program });
     assert_eq!(upstream.ask_about("bench", &json!({ "set_up": question }))?, json!({}));
     let config = Config::new([provider("static", patterns)]);
+    let config = config.validate(FeatureGates::default()).expect("a valid configuration");
     let host = Host::builder(config, folder.path()).build().expect("a good configuration");
     let image = "registry.example/team/app:v1";
     let (runtime, pull) = (runtime(), pull(image));

@@ -2,6 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 
+use keyfob_api::FeatureGates;
 use keyfob_config::{Config, ProviderConfig};
 use keyfob_exec::{Finished, Invocation, Status, StderrTail, SystemClock};
 use keyfob_host::Host;
@@ -21,6 +22,7 @@ pub(super) fn host(question: &Question, repository: &str, folder: &Path) -> Host
     // Without any there is no valid configuration; this one is never asked.
     let nobody = install(folder, "nobody", "nobody.invalid");
     let config = Config::new(providers.chain([nobody]));
+    let config = config.validate(FeatureGates::default()).expect("a valid configuration");
     let host = Host::builder(config, folder).runner(FakeRunner::new(move |invocation| {
         let number = invocation.program().file_name().and_then(|name| name.to_str()?.parse().ok());
         let answer = number.and_then(|number: usize| answers.get(number)).expect("its answer");

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::PathBuf, time::SystemTime};
 
+use keyfob_api::FeatureGates;
 use keyfob_config::Config;
 use keyfob_exec::Clock as _;
 use keyfob_host::Host;
@@ -58,6 +59,9 @@ impl Stage {
         let folder = self.folder.path().display().to_string();
         let shown = |error: String| error.replace(&folder, "FOLDER");
         let config = Config::read(&config).map_err(|error| shown(error.to_string()))?;
+        let config = config.validate(FeatureGates::default()).map_err(|error| {
+            shown(format!("failed to validate credential provider config: {error}"))
+        })?;
         Host::builder(config, &plugins)
             .clock(self.clock.clone())
             .service_accounts(self.accounts.clone())

@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use keyfob_api::FeatureGates;
 use keyfob_config::Config;
 use keyfob_exec::{ProcessRunner, Runner as _};
 use keyfob_host::Host;
@@ -19,6 +20,7 @@ pub(crate) fn measure() {
     build_plugin(folder.path(), "static");
     let runner = ProcessRunner::new(MapEnvironment::default());
     let config = Config::new([provider("static", vec!["registry.example".into()])]);
+    let config = config.validate(FeatureGates::default()).expect("a valid configuration");
     let host = Host::builder(config, folder.path()).runner(runner.clone()).build();
     let (host, runtime) = (host.expect("a good configuration"), runtime());
     let pull = pull("registry.example/team/app:v1");

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use keyfob_api::FeatureGates;
 use keyfob_config::{Config, ProviderConfig};
 use keyfob_host::{Answer, Host, Pull};
 use keyfob_testkit::FakeRunner;
@@ -53,7 +54,10 @@ impl Plugins {
             drop(symlink(program, self.0.path().join(&name)));
             provider(&name, patterns)
         });
-        Host::builder(Config::new(providers), self.0.path())
+        let config = Config::new(providers)
+            .validate(FeatureGates::default())
+            .expect("a valid configuration");
+        Host::builder(config, self.0.path())
             .runner(FakeRunner::printing(answer.to_string()))
             .build()
             .expect("a good configuration")

@@ -10,8 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use keyfob_api::{FeatureGates, MatchPattern};
-use keyfob_config::{Config, Invalid, ProviderConfig};
+use keyfob_config::{ValidConfig, ValidProvider};
 use keyfob_exec::{
     Clock, Environment, LookupError, ProcessRunner, Program, Runner, SystemClock,
     SystemEnvironment, Untrusted, check_trust,
@@ -34,11 +33,10 @@ use crate::{
 #[derive(Debug)]
 pub struct HostBuilder<'r> {
     /// Nothing if there are no providers, and so no plugin directory either.
-    config: Option<Config>,
+    config: Option<ValidConfig>,
     plugins: PathBuf,
     clock: Arc<dyn Clock>,
     runner: Arc<dyn Runner>,
-    gates: FeatureGates,
     options: HostOptions,
     registry: Option<&'r mut Registry>,
     runtime: Option<Handle>,
@@ -47,13 +45,12 @@ pub struct HostBuilder<'r> {
 }
 
 impl<'r> HostBuilder<'r> {
-    pub(super) fn new(config: Option<Config>, plugins: &Path) -> Self {
+    pub(super) fn new(config: Option<ValidConfig>, plugins: &Path) -> Self {
         Self {
             config,
             plugins: plugins.into(),
             clock: Arc::new(SystemClock),
             runner: Arc::new(ProcessRunner::new(SystemEnvironment)),
-            gates: FeatureGates::default(),
             options: HostOptions::default(),
             registry: None,
             runtime: None,
@@ -79,13 +76,6 @@ impl<'r> HostBuilder<'r> {
     #[must_use]
     pub fn runner(mut self, runner: impl Runner + 'static) -> Self {
         self.runner = Arc::new(runner);
-        self
-    }
-
-    /// Which of the kubelet's features are on.
-    #[must_use]
-    pub fn gates(mut self, gates: FeatureGates) -> Self {
-        self.gates = gates;
         self
     }
 
@@ -126,7 +116,7 @@ impl<'r> HostBuilder<'r> {
         self
     }
 
-    /// Looks at the plugin directory, judges the configuration and finds the plugins, in a kubelet's order.
+    /// Looks at the plugin directory and finds the plugins, in a kubelet's order.
     pub fn build(self) -> Result<Host, BuildError> {
         let metadata = self.config.is_some().then(|| fs::metadata(&self.plugins));
         if let Some(Err(source)) = metadata {
@@ -145,11 +135,10 @@ impl<'r> HostBuilder<'r> {
                 metrics: Metrics::default(),
                 runtime: self.runtime,
             }),
-            gates: self.gates,
             docker_config: self.docker_config,
         };
         if let Some(config) = self.config {
-            let hash = config.hash.clone();
+            let hash = config.hash().map(str::to_owned);
             host.replace(config)?;
             host.around.metrics.configured(hash.as_deref());
         }
@@ -162,32 +151,31 @@ impl<'r> HostBuilder<'r> {
 
 impl Host {
     /// Everything that can fail comes first; then the old snapshot is replaced.
-    pub(super) fn replace(&self, config: Config) -> Result<Reloaded, BuildError> {
-        config.validate(self.gates).map_err(BuildError::Invalid)?;
+    pub(super) fn replace(&self, config: ValidConfig) -> Result<Reloaded, BuildError> {
         self.find_plugins(&config)?;
         let old = self.current.load_full();
         let mut reloaded = Reloaded::default();
-        let is_kept = |config: &ProviderConfig| {
-            old.find(&config.name).filter(|provider| provider.config == *config)
+        let is_kept = |config: &ValidProvider| {
+            old.find(config.name()).filter(|provider| provider.config == *config)
         };
         for provider in &old.providers {
-            let new = config.providers.iter().find(|config| config.name == provider.config.name);
+            let new = config.providers().iter().find(|config| config.name() == &*provider.name);
             match new.map(is_kept) {
                 Some(Some(_)) => {}
                 Some(None) => self.around.metrics.restart_plugin(&provider.name),
                 None => {
                     self.around.metrics.forget_plugin(&provider.name);
-                    reloaded.removed.push(provider.config.name.clone());
+                    reloaded.removed.push(provider.name.to_string());
                 }
             }
         }
-        let mut providers = Vec::with_capacity(config.providers.len());
-        for config in config.providers {
+        let mut providers = Vec::with_capacity(config.providers().len());
+        for config in config.into_providers() {
             if let Some(kept) = is_kept(&config) {
-                reloaded.kept.push(config.name);
+                reloaded.kept.push(config.name().to_owned());
                 providers.push(kept.clone());
             } else {
-                reloaded.started.push(config.name.clone());
+                reloaded.started.push(config.name().to_owned());
                 providers.push(Arc::new(Provider::new(config, self.around.clone())));
             }
         }
@@ -195,24 +183,24 @@ impl Host {
         Ok(reloaded)
     }
 
-    fn find_plugins(&self, config: &Config) -> Result<(), BuildError> {
+    fn find_plugins(&self, config: &ValidConfig) -> Result<(), BuildError> {
         let mut problems = Vec::new();
-        for provider in &config.providers {
-            let path = self.around.plugins.join(&provider.name);
-            let found = Program::in_directory(&self.around.plugins, &provider.name);
+        for provider in config.providers().iter().map(ValidProvider::name) {
+            let path = self.around.plugins.join(provider);
+            let found = Program::in_directory(&self.around.plugins, provider);
             let problem = match (found, self.around.options.missing_plugins) {
                 (Ok(_), _) => match check_trust(&path, self.around.options.trust) {
-                    Err(error) => PluginProblem::Untrusted(provider.name.clone(), error),
+                    Err(error) => PluginProblem::Untrusted(provider.to_owned(), error),
                     Ok(concerns) => {
                         for concern in concerns {
-                            tracing::warn!(provider = provider.name, %concern, "the plugin could be somebody else's");
+                            tracing::warn!(provider, %concern, "the plugin could be somebody else's");
                         }
                         continue;
                     }
                 },
                 (Err(error), MissingPlugins::Refuse) => PluginProblem::Lookup(error),
                 (Err(error), MissingPlugins::FailWhenAsked) => {
-                    tracing::warn!(provider = provider.name, %error, "a kubelet would not start");
+                    tracing::warn!(provider, %error, "a kubelet would not start");
                     continue;
                 }
             };
@@ -225,14 +213,14 @@ impl Host {
 impl Snapshot {
     fn new(providers: Vec<Arc<Provider>>) -> Self {
         let patterns = providers.iter().enumerate().flat_map(|(at, provider)| {
-            let patterns = provider.config.match_images.iter();
-            patterns.filter_map(move |text| Some((MatchPattern::parse(text).ok()?, at)))
+            let patterns = provider.config.match_images().iter();
+            patterns.map(move |pattern| (pattern.clone(), at))
         });
         Self { index: PatternIndex::new(patterns), providers }
     }
 
     fn find(&self, name: &str) -> Option<&Arc<Provider>> {
-        self.providers.iter().find(|provider| provider.config.name == name)
+        self.providers.iter().find(|provider| &*provider.name == name)
     }
 }
 
@@ -248,9 +236,6 @@ pub enum BuildError {
         /// What the system said.
         source: io::Error,
     },
-    /// The configuration is not valid.
-    #[error("failed to validate credential provider config: {0}")]
-    Invalid(Invalid),
     /// Plugins are missing or not to be trusted.
     #[error("{}", Lines(.0))]
     Plugins(Vec<PluginProblem>),

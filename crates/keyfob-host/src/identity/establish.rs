@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use keyfob_config::TokenAttributes;
+use keyfob_config::ValidTokenAttributes;
 use keyfob_exec::Clock;
 use keyfob_keyring::ServiceAccountCoordinates;
 
@@ -34,10 +34,10 @@ impl Identities {
     /// The account as it is now, then a token of it. Otherwise, what the provider does without.
     pub(crate) async fn establish(
         &self,
-        attributes: &TokenAttributes,
+        attributes: &ValidTokenAttributes,
         pod: &PodIdentity,
     ) -> Result<Identity, ProviderOutcome> {
-        let audience = &attributes.service_account_token_audience;
+        let audience = attributes.audience();
         let mut coordinates = ServiceAccountCoordinates {
             uid: String::new(),
             namespace: pod.namespace.clone(),
@@ -56,7 +56,7 @@ impl Identities {
             Ok(token) => Ok(Identity {
                 account: Arc::new(coordinates),
                 pod: pod.pod.clone(),
-                audience: audience.clone(),
+                audience: audience.to_owned(),
                 annotations,
                 token: token.token.clone(),
                 expires: token.expires,
@@ -68,11 +68,11 @@ impl Identities {
 
 /// Which annotations the plugin gets; it is not asked if one that it requires is not there. An empty one is there.
 fn handed_over(
-    attributes: &TokenAttributes,
+    attributes: &ValidTokenAttributes,
     account: &ServiceAccount,
 ) -> Result<BTreeMap<String, String>, ProviderOutcome> {
-    let required = &attributes.required_service_account_annotation_keys;
-    let optional = &attributes.optional_service_account_annotation_keys;
+    let required = attributes.required_annotation_keys();
+    let optional = attributes.optional_annotation_keys();
     let is_missing = |key: &&String| !account.annotations.contains_key(*key);
     if let Some(key) = required.iter().find(is_missing) {
         return Err(ProviderOutcome::Skipped(Skipped::MissingAnnotation { key: key.clone() }));

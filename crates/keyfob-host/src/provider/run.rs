@@ -5,8 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_api::{CacheKeyType, Chain, GoDuration, ResponseError};
-use keyfob_config::TokenAttributes;
+use keyfob_api::{CacheKeyType, Chain, ResponseError};
 use keyfob_keyring::{Logins, ProviderSource, ServiceAccountCoordinates, Source};
 
 use super::{Brought, Fetched, Flown, Provider};
@@ -109,10 +108,8 @@ impl Provider {
         answer: &PluginAnswer,
         question: Question<'_>,
     ) -> Result<CacheKeyType, CallError> {
-        let attributes = self.config.token_attributes.as_ref();
-        let by_token = attributes.is_some_and(TokenAttributes::is_cached_by_token);
         let token = question.identity.and_then(|identity| identity.some_token());
-        if !by_token && token.is_some_and(|token| answer.has_password(token)) {
+        if !self.is_cached_by_token() && token.is_some_and(|token| answer.has_password(token)) {
             return Err(CallError::EchoedToken);
         }
         let scope = answer.scope.map_err(ResponseError::CacheKeyType)?;
@@ -131,7 +128,7 @@ impl Provider {
         took: Duration,
     ) -> Fetched {
         let now = self.around.clock.now();
-        let default = self.config.default_cache_duration.unwrap_or(GoDuration::ZERO);
+        let default = self.config.default_cache_duration();
         let expires = answer.lifetime.expiry(now, default).filter(|expires| *expires >= now);
         let logins = Arc::new(Logins::new(self.source(question), answer.entries));
         if let [first, rest @ ..] = logins.skipped() {

@@ -16,9 +16,9 @@ use std::{
 };
 
 use keyfob_api::{
-    AuthConfig, CacheKeyType, CredentialProviderResponse, GoDuration, ProviderVersion,
+    AuthConfig, CacheKeyType, CredentialProviderResponse, FeatureGates, GoDuration, ProviderVersion,
 };
-use keyfob_config::{Config, ProviderConfig};
+use keyfob_config::{Config, ProviderConfig, ValidConfig};
 use keyfob_exec::{Finished, Invocation, RunError, Status, StderrTail};
 use keyfob_host::{Answer, BuildError, Host, HostBuilder, HostOptions, ProviderOutcome, Pull};
 use keyfob_testkit::{FakeRunner, ManualClock};
@@ -70,7 +70,7 @@ impl Stage {
         for provider in &config.providers {
             self.install(&provider.name);
         }
-        Host::builder(config, self.plugins.path())
+        Host::builder(valid(config.providers), self.plugins.path())
             .clock(self.clock.clone())
             .runner(self.runner.clone())
             .metrics(&mut self.registry)
@@ -127,6 +127,10 @@ fn question(invocation: &Invocation) -> String {
     let keyfob_exec::Stdin::Bytes(stdin) = invocation.input() else { return String::new() };
     let request = keyfob_api::CredentialProviderRequest::decode(stdin.expose()).unwrap();
     request.1.image
+}
+
+fn valid(providers: impl IntoIterator<Item = ProviderConfig>) -> ValidConfig {
+    Config::new(providers).validate(FeatureGates::default()).unwrap()
 }
 
 fn provider<const N: usize>(name: &str, patterns: [&str; N]) -> ProviderConfig {
@@ -196,7 +200,7 @@ fn a_host_is_not_built_without_its_plugin_directory_or_a_plugin() {
     assert!(error.to_string().contains("/gone: install it there"), "{error}");
 
     let nowhere = stage.plugins.path().join("nowhere");
-    let error = Host::builder(Config::new([provider("there", ["r.io"])]), &nowhere).build();
+    let error = Host::builder(valid([provider("there", ["r.io"])]), &nowhere).build();
     let expected = format!("plugin binary directory {} did not exist", nowhere.display());
     assert_eq!(error.unwrap_err().to_string(), expected);
 }

@@ -238,7 +238,7 @@ fn metrics_are_shown_once_a_host_is_built() {
     let mut registry = Registry::default();
     let stage = Stage::new(Says::Failure);
     for _ in 0..2 {
-        let config = Config::new([provider("absent", ["r.io"])]);
+        let config = valid([provider("absent", ["r.io"])]);
         let builder = Host::builder(config, stage.plugins.path()).metrics(&mut registry);
         assert!(builder.build().is_err());
     }

@@ -9,12 +9,12 @@ use std::{
     },
 };
 
-use keyfob_config::{Config, ProviderConfig};
+use keyfob_config::ProviderConfig;
 use keyfob_host::{BuildError, Host, Pull};
 use keyfob_testkit::Step;
 use prometheus_client::registry::Registry;
 
-use crate::rig::{Folder, IMAGE, RUNS, answer, encoded, metric, until};
+use crate::rig::{Folder, IMAGE, RUNS, answer, encoded, metric, until, valid};
 
 /// A provider that answers with its name for a user, and counts its runs.
 fn named(folder: &Folder, name: &str) -> ProviderConfig {
@@ -31,7 +31,7 @@ async fn users(host: &Host, image: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn lookups_during_reloads_see_the_old_configuration_or_the_new_one() {
     let folder = Folder::new();
-    let configs = ["new", "old"].map(|name| Config::new([named(&folder, name)]));
+    let configs = ["new", "old"].map(|name| valid([named(&folder, name)]));
     let host = Arc::new(folder.host([named(&folder, "old")]).build().unwrap());
     let done = Arc::new(AtomicUsize::new(0));
     let lookups: Vec<_> =
@@ -78,7 +78,7 @@ async fn a_run_under_way_ends_for_those_who_wait_for_it_after_its_provider_is_go
     });
     until(|| folder.count("old.runs") == 1).await;
 
-    host.reload(Config::new([new])).unwrap();
+    host.reload(valid([new])).unwrap();
 
     assert_eq!(users(&host, IMAGE).await, ["new"], "the old provider's run is in the way");
     fs::write(folder.path("go"), "").unwrap();
@@ -106,14 +106,14 @@ async fn a_bad_configuration_changes_nothing() {
     let (missing, cached) = (named(&folder, "missing"), host.cached());
     fs::remove_file(folder.plugin("missing")).unwrap();
 
-    let error = host.reload(Config::new([missing, good.clone()])).unwrap_err();
+    let error = host.reload(valid([missing, good.clone()])).unwrap_err();
 
     assert!(matches!(&error, BuildError::Plugins(problems) if problems.len() == 1), "{error}");
     assert_eq!((host.cached(), cached.len()), (cached, 1));
     assert_eq!(users(&host, IMAGE).await, ["good"]);
     assert_eq!(folder.count("good.runs"), 1, "the cache was lost");
 
-    let reloaded = host.reload(Config::new([good])).unwrap();
+    let reloaded = host.reload(valid([good])).unwrap();
 
     assert_eq!((reloaded.kept, reloaded.started), (vec!["good".to_owned()], vec![]));
     assert_eq!(users(&host, IMAGE).await, ["good"]);

@@ -2,8 +2,8 @@
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf, str::FromStr, time::Duration};
 
-use keyfob_api::Chain;
-use keyfob_config::{Config, ProviderConfig};
+use keyfob_api::{Chain, FeatureGates};
+use keyfob_config::{Config, ProviderConfig, ValidConfig};
 use keyfob_exec::ProcessRunner;
 use keyfob_host::{Answer, Host, HostBuilder, HostOptions, ProviderOutcome, Pull};
 use keyfob_testkit::{
@@ -28,6 +28,10 @@ const AT_MOST: Duration = Duration::from_secs(20);
 /// A folder with plugins, their scripts and what they record.
 pub(crate) struct Folder {
     folder: TempDir,
+}
+
+pub(crate) fn valid(providers: impl IntoIterator<Item = ProviderConfig>) -> ValidConfig {
+    Config::new(providers).validate(FeatureGates::default()).unwrap()
 }
 
 impl Folder {
@@ -67,7 +71,7 @@ impl Folder {
         &self,
         providers: impl IntoIterator<Item = ProviderConfig>,
     ) -> HostBuilder<'r> {
-        Host::builder(Config::new(providers), &self.path("plugins"))
+        Host::builder(valid(providers), &self.path("plugins"))
             .runner(ProcessRunner::new(MapEnvironment::default()))
             .clock(ManualClock::default())
     }

@@ -10,7 +10,7 @@ use std::{
 
 use keyfob_api::{
     AuthConfig, CacheKeyType, Chain, CredentialProviderRequest, CredentialProviderResponse,
-    GoDuration, ProviderVersion,
+    FeatureGates, GoDuration, ProviderVersion,
 };
 use keyfob_config::{Config, ProviderConfig, TokenAttributes};
 use keyfob_exec::{Clock as _, Stdin};
@@ -189,6 +189,7 @@ impl Rig {
         for provider in &config.providers {
             self.install(&provider.name);
         }
+        let config = config.validate(FeatureGates::default()).unwrap();
         Host::builder(config, self.plugins.path())
             .clock(self.clock.clone())
             .runner(self.runner.clone())

@@ -8,8 +8,8 @@ use std::{
 };
 
 use keyfob_api::{
-    AuthConfig, CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, GoDuration,
-    ImageRef, ProviderVersion,
+    AuthConfig, CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, FeatureGates,
+    GoDuration, ImageRef, ProviderVersion,
 };
 use keyfob_config::{Config, ProviderConfig};
 use keyfob_exec::{Finished, Invocation, RunError, Status, StderrTail, Stdin};
@@ -49,11 +49,9 @@ impl Registries {
             *count += 1;
             run(invocation, &name, &image, *count)
         });
-        let host = Host::builder(Config::new(providers), plugins.path())
-            .runner(runner)
-            .options(options)
-            .build()
-            .unwrap();
+        let config = Config::new(providers).validate(FeatureGates::default()).unwrap();
+        let host =
+            Host::builder(config, plugins.path()).runner(runner).options(options).build().unwrap();
         Self { host, runs, _plugins: plugins }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use keyfob_api::{Chain, ImageRef};
+use keyfob_api::{Chain, FeatureGates, ImageRef};
 use keyfob_config::Config;
 use keyfob_exec::{
     Clock as _, Invocation, ProcessRunner, Runner, Running, SystemClock, SystemEnvironment,
@@ -44,6 +44,7 @@ impl Node {
         let kubeconfig = stage.cluster.node_kubeconfig(NODE).unwrap_or_default();
         let api = Api::of(kubeconfig.expose()).map_err(told)?;
         let config = Config::read(&stage.file("config.yaml")).map_err(told)?;
+        let config = config.validate(FeatureGates::default()).map_err(told)?;
         let started = Arc::new(AtomicUsize::new(0));
         let host = Host::builder(config, &stage.file("plugins"))
             .service_accounts(KubernetesApi::new(api.client, api.server).redacting(api.secrets))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1 as api;
 use keyfob_api::{FeatureGates, ImageRef};
-use keyfob_config::Config;
+use keyfob_config::{Config, ValidProvider};
 use keyfob_exec::SystemEnvironment;
 use keyfob_images::PullFailureKind;
 use keyfob_oci::{Client, Layout, Puller};
@@ -68,7 +68,7 @@ async fn pods(stage: &Stage) -> Told {
 
 fn plugins(stage: &Stage) -> Told {
     let config = Config::read(&stage.file("config.yaml")).map_err(told)?;
-    config.validate(FeatureGates::default()).map_err(told)?;
-    let names: Vec<&str> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
+    let config = config.validate(FeatureGates::default()).map_err(told)?;
+    let names: Vec<&str> = config.providers().iter().map(ValidProvider::name).collect();
     Ok(format!("links to this program, by `keyfob provider install`: {}", names.join(", ")))
 }

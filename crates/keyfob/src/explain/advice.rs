@@ -1,9 +1,7 @@
 //! What to do about each problem.
 
-use keyfob_api::{
-    CredentialProviderRequest, ProviderVersion, RegistryCredentialPluginRequest, ResponseError,
-};
-use keyfob_config::{Protocol, ProviderConfig};
+use keyfob_api::{CredentialProviderRequest, RegistryCredentialPluginRequest, ResponseError};
+use keyfob_config::PluginProtocol;
 use keyfob_exec::{LookupError, NotRunnable, RunError};
 use keyfob_host::CallError;
 
@@ -155,21 +153,21 @@ pub(super) fn of_useless_global_answer() -> Problem {
 
 /// A line for a shell that asks the plugin as it was asked. It is made anew and holds no token.
 pub(super) fn by_hand(
-    provider: &ProviderConfig,
+    protocol: PluginProtocol,
     repository: &str,
     identity: Option<&Identity>,
     run: &Command,
 ) -> String {
     let image = repository.to_owned();
-    let request = if provider.protocol == Protocol::FirstKep {
-        RegistryCredentialPluginRequest { image }.encode()
-    } else {
-        let version = provider.api_version.parse().unwrap_or(ProviderVersion::V1);
-        let service_account_token = identity.map(|_| "…".into());
-        let annotations = identity.map(|identity| identity.annotations.clone());
-        let service_account_annotations = annotations.unwrap_or_default();
-        CredentialProviderRequest { image, service_account_token, service_account_annotations }
-            .encode(version)
+    let request = match protocol {
+        PluginProtocol::FirstKep => RegistryCredentialPluginRequest { image }.encode(),
+        PluginProtocol::Kubelet(version) => {
+            let service_account_token = identity.map(|_| "…".into());
+            let annotations = identity.map(|identity| identity.annotations.clone());
+            let service_account_annotations = annotations.unwrap_or_default();
+            CredentialProviderRequest { image, service_account_token, service_account_annotations }
+                .encode(version)
+        }
     };
     let request = String::from_utf8_lossy(request.expose()).trim().to_owned();
     let names = run.environment.iter().map(|variable| variable.name.as_str());
@@ -186,6 +184,8 @@ fn is_identifier(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use keyfob_api::ProviderVersion;
+
     use super::*;
     use crate::explain::report::Variable;
 
@@ -198,9 +198,7 @@ mod tests {
             environment: ["A", "x;touch y;B", "1A", "", "_b2"].map(variable).into(),
             deadline: None,
         };
-        let provider = ProviderConfig { protocol: Protocol::FirstKep, ..Default::default() };
-
-        let line = by_hand(&provider, "r.io/it's", None, &run);
+        let line = by_hand(PluginProtocol::FirstKep, "r.io/it's", None, &run);
 
         let want = r#"echo '{"image":"r.io/it'\''s"}' | A=… _b2=… '/p/$(x)' '`x`' $'\x1b$(x)'"#;
         assert_eq!(line, want);
@@ -216,12 +214,9 @@ mod tests {
         };
         let annotations = [("example.com/role".to_owned(), "puller".to_owned())].into();
         let identity = Identity { annotations, ..Identity::default() };
-        let provider = ProviderConfig {
-            api_version: "credentialprovider.kubelet.k8s.io/v1".into(),
-            ..Default::default()
-        };
+        let protocol = PluginProtocol::Kubelet(ProviderVersion::V1);
 
-        let line = by_hand(&provider, "r.io/a", Some(&identity), &run);
+        let line = by_hand(protocol, "r.io/a", Some(&identity), &run);
 
         let want = r#""image":"r.io/a","serviceAccountToken":"…","serviceAccountAnnotations":{"example.com/role":"puller"}}' | /p/x"#;
         assert!(line.ends_with(want), "{line}");

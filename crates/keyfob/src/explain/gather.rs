@@ -9,7 +9,7 @@ use keyfob_api::{
     CacheKeyType, Chain, GoDuration, ImageRef, MatchPattern, MatchTarget, RegistryKey, Secret,
     Timestamp,
 };
-use keyfob_config::ProviderConfig;
+use keyfob_config::ValidProvider;
 use keyfob_exec::{Clock as _, SystemClock, SystemEnvironment, TrustPolicy, check_trust};
 use keyfob_host::{CachedAnswer, GlobalAnswers, Host, ProviderOutcome, ProviderReport, Pull};
 use keyfob_keyring::{Credential, Logins};
@@ -136,25 +136,25 @@ impl Gatherer<'_> {
         Compared { text: key.to_string(), matches: is_used, reason }
     }
 
-    fn pattern(&self, text: &str) -> Compared {
-        let checked = match (&self.target, MatchPattern::parse(text)) {
-            (None, _) => Err(NO_URL.to_owned()),
-            (_, Err(error)) => Err(error.to_string()),
-            (Some(target), Ok(pattern)) => pattern.check(target).map_err(|why| why.to_string()),
+    fn pattern(&self, pattern: &MatchPattern) -> Compared {
+        let checked = match &self.target {
+            None => Err(NO_URL.to_owned()),
+            Some(target) => pattern.check(target).map_err(|why| why.to_string()),
         };
         let matches = checked.is_ok();
         let reason = checked.err().unwrap_or_else(|| MATCHES.to_owned());
-        Compared { text: text.to_owned(), matches, reason }
+        Compared { text: pattern.to_string(), matches, reason }
     }
 
     fn providers(&self, all: &Providers) -> Vec<report::Provider> {
-        all.config.providers.iter().map(|config| self.provider(config, all)).collect()
+        all.config.providers().iter().map(|config| self.provider(config, all)).collect()
     }
 
-    fn provider(&self, config: &ProviderConfig, all: &Providers) -> report::Provider {
-        let patterns: Vec<_> = config.match_images.iter().map(|text| self.pattern(text)).collect();
+    fn provider(&self, config: &ValidProvider, all: &Providers) -> report::Provider {
+        let patterns: Vec<_> =
+            config.match_images().iter().map(|each| self.pattern(each)).collect();
         let mut provider = report::Provider {
-            name: config.name.clone(),
+            name: config.name().to_owned(),
             matches: patterns.iter().any(|pattern| pattern.matches),
             patterns,
             identity: None,
@@ -168,14 +168,14 @@ impl Gatherer<'_> {
             notes: Vec::new(),
             problems: Vec::new(),
         };
-        let report = self.found.reports.iter().find(|report| *report.provider == *config.name);
+        let report = self.found.reports.iter().find(|report| &*report.provider == config.name());
         if let Some(report) = report {
             provider.command = self.command(config);
             provider.global_answers = identity::global_answers(config, self.global_answers);
             provider.identity =
                 report.identity.as_deref().map(|identity| identity::told(identity, self.now));
             self.tell(&mut provider, report, config);
-            let wants_one = config.token_attributes.is_some() && self.puller.is_none();
+            let wants_one = config.token_attributes().is_some() && self.puller.is_none();
             if wants_one && provider.result != ProviderResult::Skipped {
                 provider.notes.push(advice::WITHOUT_A_TOKEN.to_owned());
             }
@@ -184,8 +184,8 @@ impl Gatherer<'_> {
         provider
     }
 
-    fn command(&self, config: &ProviderConfig) -> Option<report::Command> {
-        let invocation = self.host.invocation(&config.name, &self.pull)?.ok()?;
+    fn command(&self, config: &ValidProvider) -> Option<report::Command> {
+        let invocation = self.host.invocation(config.name(), &self.pull)?.ok()?;
         Some(command::describe(&invocation, &self.known, &SystemEnvironment))
     }
 
@@ -194,7 +194,7 @@ impl Gatherer<'_> {
         &self,
         provider: &mut report::Provider,
         report: &ProviderReport,
-        config: &ProviderConfig,
+        config: &ValidProvider,
     ) {
         match &report.outcome {
             ProviderOutcome::Ran { logins, scope, expires, took } => {
@@ -218,7 +218,7 @@ impl Gatherer<'_> {
                 let run = provider.command.as_ref();
                 let by_hand = run.map(|run| {
                     let identity = provider.identity.as_ref();
-                    advice::by_hand(config, self.image.repository(), identity, run)
+                    advice::by_hand(config.protocol(), self.image.repository(), identity, run)
                 });
                 let text = Chain(&**error).to_string();
                 let remedy = match identity::refused(error, self.puller) {
@@ -259,12 +259,12 @@ impl Gatherer<'_> {
         state: CacheState,
         scope: CacheKeyType,
         expires: Option<SystemTime>,
-        config: &ProviderConfig,
+        config: &ValidProvider,
     ) -> Cache {
         let entry = self
             .cached
             .iter()
-            .find(|entry| *entry.provider == *config.name && Some(entry.expires) == expires);
+            .find(|entry| &*entry.provider == config.name() && Some(entry.expires) == expires);
         Cache {
             state,
             scope: scope.as_str().to_owned(),
@@ -294,7 +294,7 @@ impl Gatherer<'_> {
         let Some(target) = &self.target else {
             return Some(Problem::new(NO_URL, "name the registry as a URL does: host and port"));
         };
-        let near = nearest(&all.config.providers, target, self.image.registry())?;
+        let near = nearest(all.config.providers(), target, self.image.registry())?;
         Some(Problem::new(
             format!(
                 "no pattern matches; the nearest is {:?} of provider {}: {}",
@@ -321,8 +321,8 @@ fn skipped_keys(logins: &Logins) -> Vec<Problem> {
 }
 
 /// Whoever could have written a plugin could have read what it is told.
-fn trust(config: &ProviderConfig, all: &Providers) -> Vec<Problem> {
-    let path = all.plugins.join(&config.name);
+fn trust(config: &ValidProvider, all: &Providers) -> Vec<Problem> {
+    let path = all.plugins.join(config.name());
     let concerns = check_trust(&path, TrustPolicy::Report).unwrap_or_default();
     let problem = |concern: &keyfob_exec::Concern| {
         let text = concern.to_string();

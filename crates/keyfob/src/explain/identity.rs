@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use keyfob_api::{ClaimedObject, Claims, Timestamp};
-use keyfob_config::ProviderConfig;
+use keyfob_config::ValidProvider;
 use keyfob_control::{
     grant::{Grant, GrantError},
     rule::{Clause, VERB},
@@ -99,10 +99,10 @@ fn claims(claims: Claims) -> report::Claims {
 
 /// Whether a provider that uses service accounts may answer for every image, and who says so.
 pub(super) fn global_answers(
-    provider: &ProviderConfig,
+    provider: &ValidProvider,
     wished: GlobalAnswers,
 ) -> Option<report::GlobalAnswers> {
-    provider.token_attributes.as_ref()?;
+    provider.token_attributes()?;
     let allowed = !wished.refused_from(provider);
     let reason = match (wished, allowed) {
         (GlobalAnswers::Allow, _) => "by --global-answers allow",

@@ -1,13 +1,13 @@
 //! The pattern that almost matched, and what to write in its place.
 
 use keyfob_api::{LabelPattern, MatchPattern, MatchTarget, Mismatch};
-use keyfob_config::ProviderConfig;
+use keyfob_config::ValidProvider;
 
 /// A pattern that does not match, though others do so less.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Nearest<'a> {
     pub(crate) provider: &'a str,
-    pub(crate) pattern: &'a str,
+    pub(crate) pattern: String,
     pub(crate) reason: String,
     /// A pattern that matches; nothing if none names this registry.
     pub(crate) instead: Option<String>,
@@ -15,18 +15,18 @@ pub(crate) struct Nearest<'a> {
 
 /// The nearest of all patterns; nothing if there are none.
 pub(crate) fn nearest<'a>(
-    providers: &'a [ProviderConfig],
+    providers: &'a [ValidProvider],
     target: &MatchTarget,
     registry: &str,
 ) -> Option<Nearest<'a>> {
     let patterns = providers.iter().flat_map(|provider| {
-        provider.match_images.iter().map(move |text| (provider.name.as_str(), text.as_str()))
+        provider.match_images().iter().map(move |pattern| (provider.name(), pattern))
     });
-    let candidates = patterns.filter_map(|(provider, text)| {
-        let pattern = MatchPattern::parse(text).ok()?;
+    let candidates = patterns.filter_map(|(provider, pattern)| {
         let mismatch = pattern.check(target).err()?;
-        let (distance, instead) = repaired(&pattern, &mismatch, target, registry);
-        Some((distance, Nearest { provider, pattern: text, reason: mismatch.to_string(), instead }))
+        let (distance, instead) = repaired(pattern, &mismatch, target, registry);
+        let (pattern, reason) = (pattern.to_string(), mismatch.to_string());
+        Some((distance, Nearest { provider, pattern, reason, instead }))
     });
     candidates.min_by_key(|(distance, _)| *distance).map(|(_, nearest)| nearest)
 }
@@ -94,15 +94,25 @@ fn differing_labels(pattern: &MatchPattern, target: &MatchTarget) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use keyfob_api::FeatureGates;
+    use keyfob_config::{Config, ProviderConfig};
+
     use super::*;
 
     fn proposal(patterns: &[&str], image: &str) -> (String, Option<String>) {
         let match_images = patterns.iter().map(|text| (*text).to_owned()).collect();
-        let provider = ProviderConfig { name: "p".into(), match_images, ..Default::default() };
+        let provider = ProviderConfig {
+            name: "p".into(),
+            match_images,
+            default_cache_duration: Some("1m".parse().unwrap()),
+            api_version: "credentialprovider.kubelet.k8s.io/v1".into(),
+            ..ProviderConfig::default()
+        };
         let registry = image.split('/').next().unwrap();
-        let providers = [provider];
-        let found = nearest(&providers, &MatchTarget::parse(image).unwrap(), registry).unwrap();
-        (found.pattern.to_owned(), found.instead)
+        let config = Config::new([provider]).validate(FeatureGates::default()).unwrap();
+        let target = MatchTarget::parse(image).unwrap();
+        let found = nearest(config.providers(), &target, registry).unwrap();
+        (found.pattern, found.instead)
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn validate(_file: &Value, row: &Value) -> Result<(), String> {
 }
 
 fn said(config: &Config, gates: FeatureGates) -> String {
-    config.validate(gates).map_or_else(|invalid| invalid.to_string(), |()| String::new())
+    config.validate(gates).map_or_else(|invalid| invalid.to_string(), |_| String::new())
 }
 
 /// A configuration in the notation of the rows: Go's names, without what is empty.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use keyfob_api::FeatureGates;
 use keyfob_config::Config;
 use keyfob_exec::{RunError, Status, StderrTail};
 use keyfob_host::Host;
@@ -47,7 +48,7 @@ fn shown(row: &Value) -> String {
     let config = |hash: &str| {
         let mut config = Config::new(providers.clone());
         config.hash = Some(hash.to_owned());
-        config
+        config.validate(FeatureGates::default()).unwrap()
     };
     let host = Host::builder(config(hashes[0]), stage.plugins.path())
         .runner(failing())

@@ -8,6 +8,7 @@ use std::{
 };
 
 use keyfob_api::Chain;
+use keyfob_api::FeatureGates;
 use keyfob_config::Config;
 use keyfob_host::Host;
 use serde_json::Value;
@@ -141,7 +142,9 @@ fn start_up(stage: &Stage, row: &Value) -> Result<(), String> {
         name if name.starts_with("start-up: bin dir \".\"") => return Ok(()),
         _ => return Err("no such script".into()),
     };
-    let built = Host::builder(Config::new([provider(plugin, &["r.io"])]), &directory).build();
+    let config =
+        Config::new([provider(plugin, &["r.io"])]).validate(FeatureGates::default()).unwrap();
+    let built = Host::builder(config, &directory).build();
     let upstream = row["expected_start_error_exact"].as_str();
     fact("refused", &built.is_err(), &upstream.is_some())?;
     match (built, upstream) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use keyfob_api::{Chain, FeatureGates};
-use keyfob_config::ProviderConfig;
+use keyfob_config::{Config, ProviderConfig};
 use keyfob_host::{
     Answer, CacheKey, Host, IdentityError, ProviderOutcome, ServiceAccountKey, Skipped,
 };
@@ -265,8 +265,7 @@ pub(crate) fn told_about_pod(row: &Value) -> Result<(), String> {
     if row["featureGateEnabled"] == false {
         let mut gates = FeatureGates::default();
         gates.service_account_token = false;
-        stage.script(&config.name, "");
-        return same(&stage.builder(&[config]).gates(gates).build().is_err(), &true);
+        return same(&Config::new([config]).validate(gates).is_err(), &true);
     }
     let says = answer("Image", &Value::Null, &json!({}));
     let scene = Scene::new(&mut stage, config, &accounts, says);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use keyfob_api::{GoDuration, ProviderVersion};
+use keyfob_api::{FeatureGates, GoDuration, ProviderVersion};
 use keyfob_config::{Config, ProviderConfig};
 use keyfob_exec::{Finished, Invocation, Status, StderrTail};
 use keyfob_host::{Answer, Host, HostBuilder, HostOptions, Pull};
@@ -52,7 +52,8 @@ impl Stage {
     }
 
     pub(crate) fn builder(&mut self, providers: &[ProviderConfig]) -> HostBuilder<'_> {
-        let builder = Host::builder(Config::new(providers.to_vec()), self.plugins.path())
+        let config = Config::new(providers.to_vec()).validate(FeatureGates::default()).unwrap();
+        let builder = Host::builder(config, self.plugins.path())
             .clock(self.clock.clone())
             .options(self.options.clone())
             .metrics(&mut self.registry);
