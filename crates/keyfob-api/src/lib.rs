@@ -52,7 +52,7 @@ pub use first_kep::{
 };
 pub use go_quote::{Quoted, go_is_print};
 pub use go_url::{GoUrl, InvalidUrl, go_url_path};
-pub use image::{ImageError, ImageFault, ImageRef};
+pub use image::{ImageError, ImageFault, ImageRef, registry_of};
 pub use pattern::{
     InvalidKey, LabelPattern, MatchPattern, MatchTarget, Mismatch, NeverMatches, PatternError,
     RegistryKey,
