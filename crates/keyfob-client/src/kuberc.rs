@@ -17,10 +17,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyfob_exec::{Environment, read_bounded};
+use keyfob_exec::{
+    Environment,
+    go::{clean_path, error_text},
+    read_bounded,
+};
 use thiserror::Error;
 
-use crate::{PluginPolicy, PolicyError, clean::clean_path, system_words::system_words};
+use crate::{PluginPolicy, PolicyError};
 use preference::Preference;
 pub use preference::{PreferenceError, Problem as PreferenceProblem};
 
@@ -50,7 +54,7 @@ impl Kuberc {
             Err(error) => {
                 return Err(KubercError::Unreadable {
                     path: path.into(),
-                    reason: system_words(&error),
+                    reason: error_text(&error),
                 });
             }
         };

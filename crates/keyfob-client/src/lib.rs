@@ -9,7 +9,6 @@
 mod authenticator;
 mod authenticators;
 mod behaviour;
-mod clean;
 mod client_config;
 mod credential;
 mod exec_config;
@@ -22,7 +21,6 @@ mod layer;
 mod metrics;
 mod policy;
 mod rotating;
-mod system_words;
 mod terminal;
 
 #[cfg(feature = "kube")]
@@ -32,7 +30,6 @@ pub use authenticator::{
 };
 pub use authenticators::{Authenticators, UnusableExec, World};
 pub use behaviour::{Behaviour, OldConnections};
-pub use clean::clean;
 pub use client_config::{
     ClientConfig, ClientConfigError, EXEC_EXTENSION, FileError, FileProblem, Impersonation,
     ServerTls, StaticCredentials, UnusableConfig,

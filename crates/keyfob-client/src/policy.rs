@@ -13,10 +13,9 @@ mod look_path;
 use std::path::{Path, PathBuf};
 
 use keyfob_api::Quoted;
-use keyfob_exec::{Environment, Program};
+use keyfob_exec::{Environment, Program, go::clean};
 use thiserror::Error;
 
-use crate::clean::clean;
 pub use flags::PolicyFlagsError;
 pub use look_path::LookPathError;
 

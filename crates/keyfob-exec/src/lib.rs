@@ -32,6 +32,7 @@ mod clock;
 mod core_dumps;
 mod directory;
 mod environment;
+pub mod go;
 mod invocation;
 mod outcome;
 mod panics;

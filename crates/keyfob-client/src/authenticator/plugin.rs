@@ -12,13 +12,15 @@ use keyfob_api::{
     ExecCluster, ExecCredentialSpec, ExecCredentialStatus, ExecResponse, ExecVersion, Secret,
     speaks_of_a_secret,
 };
-use keyfob_exec::{Finished, Invocation, Limits, LookupError, Program, Stderr, Stdin, Terminal};
+use keyfob_exec::{
+    Finished, Invocation, Limits, LookupError, Program, Stderr, Stdin, Terminal, go::clean,
+};
 
 use super::{
     error::{AuthError, NotInteractive},
     hint::Helper,
 };
-use crate::{Behaviour, ExecConfig, InteractiveMode, World, clean::clean, metrics::Metrics};
+use crate::{Behaviour, ExecConfig, InteractiveMode, World, metrics::Metrics};
 
 /// How many bytes a plugin may print.
 const MOST_OUTPUT: usize = 8 << 20;

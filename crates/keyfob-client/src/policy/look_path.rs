@@ -11,10 +11,12 @@ use std::{
 };
 
 use keyfob_api::Quoted;
-use keyfob_exec::{Environment, may_execute};
+use keyfob_exec::{
+    Environment,
+    go::{clean_path, error_text},
+    may_execute,
+};
 use thiserror::Error;
-
-use crate::{clean::clean_path, system_words::system_words};
 
 /// The path of a command.
 pub(super) fn look_path(
@@ -43,11 +45,11 @@ pub(super) fn look_path(
 }
 
 fn executable(path: &Path) -> Result<(), Reason> {
-    let said = |error| Reason::Stat(path.display().to_string(), system_words(&error));
+    let said = |error| Reason::Stat(path.display().to_string(), error_text(&error));
     if fs::metadata(path).map_err(said)?.is_dir() {
         return Err(Reason::System("is a directory".to_owned()));
     }
-    may_execute(path).map_err(|error| Reason::System(system_words(&error)))
+    may_execute(path).map_err(|error| Reason::System(error_text(&error)))
 }
 
 /// A command that cannot be found, or not be run. Displays as Go's error, word for word.

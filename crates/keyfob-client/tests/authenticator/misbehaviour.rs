@@ -185,7 +185,7 @@ async fn what_cannot_be_started_is_said_in_gos_words() {
     ] {
         let config = ExecConfig { command: command.clone(), ..config() };
         let error = Stage::new().real(&config).credential().await.unwrap_err();
-        let path = keyfob_client::clean(&command);
+        let path = keyfob_exec::go::clean(&command);
         assert_eq!(error.to_string(), format!("exec: fork/exec {path}: {reason}"));
         assert!(matches!(error, AuthError::NotStarted { .. }));
     }

@@ -2,10 +2,10 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use keyfob_exec::{Finished, NotRunnable, RunError, Status};
+use keyfob_exec::{Finished, NotRunnable, RunError, Status, go::error_text};
 
 use super::Plugin;
-use crate::{AuthError, system_words::system_words};
+use crate::AuthError;
 
 impl Plugin {
     /// A run that came to an end by itself and well, or the error that it is.
@@ -41,7 +41,7 @@ impl Plugin {
             }
             Err(RunError::NotExecutable { program, why }) => not_started(program, &words(why)),
             Err(RunError::System { program, step: "starting it", source }) => {
-                not_started(program, &system_words(&source))
+                not_started(program, &error_text(&source))
             }
             Err(RunError::System { program, step, source }) => {
                 AuthError::System { program, step, source: Arc::new(source) }
@@ -58,7 +58,7 @@ impl Plugin {
 /// Nothing there, or no way there.
 fn missing(program: &Path) -> String {
     match std::fs::metadata(program) {
-        Err(error) => system_words(&error),
+        Err(error) => error_text(&error),
         // It has come in the meantime.
         Ok(_) => "no such file or directory".to_owned(),
     }
@@ -74,7 +74,7 @@ fn words(why: NotRunnable) -> String {
         NotRunnable::Busy => "text file busy",
         NotRunnable::NulByte => "invalid argument",
         NotRunnable::Other(number) => {
-            return system_words(&io::Error::from_raw_os_error(number));
+            return error_text(&io::Error::from_raw_os_error(number));
         }
         _ => return why.to_string(),
     };

@@ -5,9 +5,9 @@ use std::path::Path;
 use keyfob_api::{ExecCluster, ExecCredentialSpec, ExecVersion, GoDuration};
 use keyfob_client::{
     Authenticator, EXEC_EXTENSION, ExecConfig, InteractiveMode, Kuberc, PluginPolicy, PolicyType,
-    Selection, clean,
+    Selection,
 };
-use keyfob_exec::{Environment, Program, may_execute};
+use keyfob_exec::{Environment, Program, go::clean, may_execute};
 
 use super::{
     super::chosen::named,

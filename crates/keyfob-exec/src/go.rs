@@ -1,9 +1,10 @@
-//! Paths as Go writes them.
+//! Paths and system errors as Go prints them, for messages that are compared with upstream's.
 //!
-//! Upstream: `filepath.Clean` of Go, on Unix.
+//! Upstream: `filepath.Clean` and `syscall.Errno` of Go, on Unix.
 
 use std::{
     ffi::{OsStr, OsString},
+    io,
     os::unix::ffi::{OsStrExt as _, OsStringExt as _},
     path::PathBuf,
 };
@@ -12,8 +13,8 @@ use std::{
 /// No path at all is `.`.
 ///
 /// ```
-/// assert_eq!(keyfob_client::clean("./bin/../plugin"), "plugin");
-/// assert_eq!(keyfob_client::clean("/opt//bin/"), "/opt/bin");
+/// assert_eq!(keyfob_exec::go::clean("./bin/../plugin"), "plugin");
+/// assert_eq!(keyfob_exec::go::clean("/opt//bin/"), "/opt/bin");
 /// ```
 pub fn clean(path: &str) -> String {
     // Whole parts of a text, so nothing is lost.
@@ -21,7 +22,7 @@ pub fn clean(path: &str) -> String {
 }
 
 /// The same for a path that need not be a text.
-pub(crate) fn clean_path(path: &OsStr) -> PathBuf {
+pub fn clean_path(path: &OsStr) -> PathBuf {
     OsString::from_vec(cleaned(path.as_bytes())).into()
 }
 
@@ -42,6 +43,19 @@ fn cleaned(path: &[u8]) -> Vec<u8> {
         (false, true) => b".".to_vec(),
         (false, false) => path,
     }
+}
+
+/// Go has the C library's words, in lower case and without a number: `no such file or directory`.
+pub fn error_text(error: &io::Error) -> String {
+    // What std itself refuses, a NUL byte, the system calls an invalid argument.
+    if error.raw_os_error().is_none() && error.kind() == io::ErrorKind::InvalidInput {
+        return "invalid argument".to_owned();
+    }
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(characters).collect()
 }
 
 #[cfg(test)]
@@ -75,5 +89,13 @@ mod tests {
     #[test]
     fn a_path_that_is_no_text_keeps_its_bytes() {
         assert_eq!(clean_path(OsStr::from_bytes(b"/\xff/./a")).as_os_str().as_bytes(), b"/\xff/a");
+    }
+
+    #[test]
+    fn errors_of_the_system_read_as_in_go() {
+        assert_eq!(error_text(&io::Error::from_raw_os_error(2)), "no such file or directory");
+        assert_eq!(error_text(&io::Error::from_raw_os_error(13)), "permission denied");
+        let nul = std::fs::metadata("a\0b").unwrap_err();
+        assert_eq!(error_text(&nul), "invalid argument");
     }
 }
