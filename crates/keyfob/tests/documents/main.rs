@@ -7,6 +7,7 @@
 )]
 
 mod console;
+mod crates;
 mod links;
 mod page;
 mod seeds;
