@@ -37,8 +37,10 @@ mod record_kills;
 mod record_procedure;
 mod records;
 mod registry;
+mod service;
 mod shell;
 mod start;
+mod systemd;
 mod teams;
 #[path = "../support/token_issuer.rs"]
 mod token_issuer;
@@ -79,6 +81,9 @@ const SCENARIOS: &[Scenario] = scenarios! {
     providers::all_plugins_share_one_configuration,
     providers::why_a_plugin_failed_is_only_in_the_log,
     providers::a_kubelet_needs_both_flags,
+    service::kubeadm_nodes_take_the_flags_from_the_file_of_their_packages,
+    service::kubeadm_writes_the_flags_of_its_configuration,
+    service::any_unit_takes_the_flags_from_a_drop_in,
     identity::a_node_gets_no_token_of_its_pod_without_our_role,
     identity::annotations_decide_whether_a_plugin_runs_and_what_it_reads,
     identity::a_pod_without_an_account_is_asked_about_without_a_token,
