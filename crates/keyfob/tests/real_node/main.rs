@@ -21,6 +21,7 @@ mod cluster;
 mod containerd;
 mod documented;
 mod faults;
+mod gates;
 mod hosts;
 mod identity;
 mod image;
@@ -103,6 +104,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     record_garbage::under_disk_pressure_the_kubelet_forgets_who_may_use_an_image,
     agreement::get_prints_the_order_in_which_the_kubelet_tries_credentials,
     start::the_kubelet_starts_exactly_where_validate_exits_with_0,
+    gates::gates_are_on_or_keep_the_kubelet_from_starting,
     client::exec_users_are_known_by_their_tokens_and_certificates,
     client::exec_logs_port_forward_and_watches_go_through_the_proxy,
     client::many_kubectls_at_once_log_in_once,
