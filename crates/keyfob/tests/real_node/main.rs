@@ -11,6 +11,7 @@
     reason = "a test fails by panicking, and these are the real programs"
 )]
 
+mod accounts;
 mod agreement;
 mod api;
 mod audience;
@@ -91,6 +92,8 @@ const SCENARIOS: &[Scenario] = scenarios! {
     identity::a_token_as_a_password_is_not_for_other_pods_of_its_account,
     identity::pods_of_an_account_share_a_login_and_accounts_share_none,
     identity::each_pod_has_a_login_of_its_own_if_logins_are_kept_by_token,
+    accounts::an_answer_for_every_image_is_kept_for_each_account,
+    accounts::an_account_that_is_gone_is_named_in_the_same_words,
     audience::the_webhook_works_beside_the_restriction_of_audiences,
     audience::the_webhook_replaces_the_restriction_of_audiences,
     audience::a_certificate_is_renewed_without_a_failed_token_request,
