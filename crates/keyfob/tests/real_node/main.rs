@@ -11,6 +11,7 @@
     reason = "a test fails by panicking, and these are the real programs"
 )]
 
+mod accounts;
 mod agreement;
 mod api;
 mod audience;
@@ -21,6 +22,7 @@ mod cluster;
 mod containerd;
 mod documented;
 mod faults;
+mod gates;
 mod hosts;
 mod identity;
 mod image;
@@ -37,8 +39,10 @@ mod record_kills;
 mod record_procedure;
 mod records;
 mod registry;
+mod service;
 mod shell;
 mod start;
+mod systemd;
 mod teams;
 #[path = "../support/token_issuer.rs"]
 mod token_issuer;
@@ -79,12 +83,17 @@ const SCENARIOS: &[Scenario] = scenarios! {
     providers::all_plugins_share_one_configuration,
     providers::why_a_plugin_failed_is_only_in_the_log,
     providers::a_kubelet_needs_both_flags,
+    service::kubeadm_nodes_take_the_flags_from_the_file_of_their_packages,
+    service::kubeadm_writes_the_flags_of_its_configuration,
+    service::any_unit_takes_the_flags_from_a_drop_in,
     identity::a_node_gets_no_token_of_its_pod_without_our_role,
     identity::annotations_decide_whether_a_plugin_runs_and_what_it_reads,
     identity::a_pod_without_an_account_is_asked_about_without_a_token,
     identity::a_token_as_a_password_is_not_for_other_pods_of_its_account,
     identity::pods_of_an_account_share_a_login_and_accounts_share_none,
     identity::each_pod_has_a_login_of_its_own_if_logins_are_kept_by_token,
+    accounts::an_answer_for_every_image_is_kept_for_each_account,
+    accounts::an_account_that_is_gone_is_named_in_the_same_words,
     audience::the_webhook_works_beside_the_restriction_of_audiences,
     audience::the_webhook_replaces_the_restriction_of_audiences,
     audience::a_certificate_is_renewed_without_a_failed_token_request,
@@ -98,6 +107,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     record_garbage::under_disk_pressure_the_kubelet_forgets_who_may_use_an_image,
     agreement::get_prints_the_order_in_which_the_kubelet_tries_credentials,
     start::the_kubelet_starts_exactly_where_validate_exits_with_0,
+    gates::gates_are_on_or_keep_the_kubelet_from_starting,
     client::exec_users_are_known_by_their_tokens_and_certificates,
     client::exec_logs_port_forward_and_watches_go_through_the_proxy,
     client::many_kubectls_at_once_log_in_once,
