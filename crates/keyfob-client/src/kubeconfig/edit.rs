@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use keyfob_api::Secret;
+
 use crate::{ExecConfig, InteractiveMode};
 
 /// What is to be changed of a user's plugin. What is `None` or empty stays.
@@ -22,7 +24,7 @@ pub struct ExecEdit {
     /// `--exec-provide-cluster-info`
     pub provide_cluster_info: Option<bool>,
     /// `--exec-env NAME=VALUE`
-    pub set_env: Vec<(String, String)>,
+    pub set_env: Vec<(String, Secret<String>)>,
     /// `--exec-env NAME-`
     pub unset_env: Vec<String>,
 }
@@ -69,7 +71,7 @@ impl fmt::Debug for ExecEdit {
 mod tests {
     use super::*;
 
-    fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn variables(pairs: &[(&str, &str)]) -> Vec<(String, Secret<String>)> {
         pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 

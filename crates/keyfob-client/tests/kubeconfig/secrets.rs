@@ -38,6 +38,7 @@ fn debug_shows_no_secret() {
     check.debug("a kubeconfig", &kubeconfig).debug("a selection", &selection);
     check.debug("a configuration", &config).debug("overrides", &overrides);
     check.debug("a cluster", &config.exec_cluster().unwrap());
+    check.debug("variables", &config.exec.as_ref().unwrap().env);
     let shown = format!("{config:?}");
     assert!(shown.contains("command: \"login\"") && shown.contains("1 hidden"), "{shown}");
 }

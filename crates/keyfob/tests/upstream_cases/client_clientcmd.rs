@@ -50,8 +50,7 @@ fn strings(list: &Value) -> Vec<String> {
 fn exec_of(row: &Value) -> ExecConfig {
     let named = |field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let variables = row["env"].as_array().cloned().unwrap_or_default();
-    let variable =
-        |entry: &Value| (text(entry, "name").to_owned(), text(entry, "value").to_owned());
+    let variable = |entry: &Value| (text(entry, "name").to_owned(), text(entry, "value").into());
     ExecConfig {
         command: named("command"),
         args: strings(&row["args"]),
@@ -275,7 +274,7 @@ fn edited(_file: &Value, row: &Value) -> Result<(), String> {
     }
     let pairs = |env: &Value| {
         let env = env.as_object().cloned().unwrap_or_default();
-        env.into_iter().map(|(name, value)| (name, value.as_str().unwrap().to_owned())).collect()
+        env.into_iter().map(|(name, value)| (name, value.as_str().unwrap().into())).collect()
     };
     let before = row["before"].as_object().map(|before| ExecConfig {
         args: before.get("args").map(strings).unwrap_or_default(),

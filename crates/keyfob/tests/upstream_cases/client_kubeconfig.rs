@@ -145,10 +145,11 @@ fn commands(loaded: &Kubeconfig) -> Value {
 fn as_row(exec: &ExecConfig, wanted: &Value) -> Value {
     let list =
         |ours: Value, field: &str| if ours == json!([]) { wanted[field].clone() } else { ours };
+    let env = exec.env.iter().map(|(name, value)| (name, value.expose()));
     json!({
         "command": exec.command,
         "args": list(json!(exec.args), "args"),
-        "env": list(json!(exec.env), "env"),
+        "env": list(json!(env.collect::<Vec<_>>()), "env"),
         "apiVersion": exec.api_version,
         "installHint": exec.install_hint,
         "provideClusterInfo": exec.provide_cluster_info,
