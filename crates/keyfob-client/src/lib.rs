@@ -53,7 +53,7 @@ pub use kubeconfig::{
     NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
 };
 pub use kuberc::{Kuberc, KubercError, PreferenceError, PreferenceProblem};
-pub use layer::{ExecError, ExecFuture, ExecLayer, ExecService, ReplayBody};
+pub use layer::{ExecError, ExecLayer, ExecService, ReplayBody};
 pub use policy::{
     Allowed, Denied, LookPathError, PluginPolicy, PolicyError, PolicyFlagsError, PolicyType,
 };

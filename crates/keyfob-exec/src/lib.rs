@@ -44,7 +44,7 @@ mod terminal;
 mod trust;
 
 pub use bounded_file::read_bounded;
-pub use clock::{Clock, SystemClock, TICK};
+pub use clock::{Clock, SystemClock};
 pub use core_dumps::forbid_core_dumps;
 pub use directory::Directory;
 pub use environment::{Environment, SystemEnvironment, overlay, proxy_variable};
