@@ -32,7 +32,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use keyfob_api::{ExecResponse, ExecVersion};
 
-pub use error::{AuthError, NotInteractive};
+pub use error::{AuthError, NotInteractive, StartError};
 pub use hint::Help;
 pub(crate) use plugin::Plugin;
 pub use status::AuthenticatorStatus;

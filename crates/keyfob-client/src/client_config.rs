@@ -15,7 +15,7 @@ use crate::{AuthProvider, ExecConfig};
 pub use build::{ClientConfigError, EXEC_EXTENSION};
 pub(crate) use file::read_file;
 pub use file::{FileError, FileProblem};
-pub use unusable::UnusableConfig;
+pub use unusable::{InvalidAuthorities, UnusableConfig};
 
 /// A server, whom to trust, and as whom to speak.
 ///

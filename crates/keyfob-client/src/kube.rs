@@ -13,9 +13,13 @@ mod token_file;
 mod transport;
 mod transports;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    str::Utf8Error,
+    sync::Arc,
+};
 
-use keyfob_api::{Secret, SecretSet};
+use keyfob_api::{Quoted, Secret, SecretSet};
 use keyfob_exec::{Environment, SystemEnvironment};
 use kube::{
     Client, Config,
@@ -32,7 +36,7 @@ use self::{
     transports::{Key, Transport, Transports},
 };
 use crate::{
-    Authenticator, Authenticators, ClientConfig, ExecLayer, Identity, IdentityError,
+    Authenticator, Authenticators, ClientConfig, ExecLayer, FileError, Identity, IdentityError,
     UnusableConfig, UnusableExec, UnusableToken, credential::authorization,
 };
 
@@ -219,17 +223,45 @@ pub enum ClientError {
     /// The name to check the server's certificate against is none.
     #[error("tls-server-name is neither a DNS name nor an IP address")]
     ServerName,
-    /// A certificate or key of the user is not in base64, or its file cannot be read.
-    #[error("{0}")]
-    User(String),
+    /// A file that the user names cannot be read.
+    #[error("cannot read {field} of the user")]
+    UserFile {
+        /// Which file, by its name in a kubeconfig.
+        field: &'static str,
+        /// Why not.
+        source: FileError,
+    },
+    /// The user's certificate or key is not in base64. There is no source, because it would quote a byte of the key.
+    #[error("{field}-data is not in base64")]
+    NotBase64 {
+        /// Which of them, by its name in a kubeconfig.
+        field: &'static str,
+    },
+    /// The user's certificate or key is not even text, and so not in PEM.
+    #[error("{field} is not in PEM")]
+    NotText {
+        /// Which of them, by its name in a kubeconfig.
+        field: &'static str,
+        /// Where it stops being text.
+        source: Utf8Error,
+    },
+    /// The file of the user's token has nothing in it. The sentence is upstream's.
+    #[error("read empty token from file {}", Quoted(&*path.to_string_lossy()))]
+    EmptyTokenFile {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The plugin of a `kube::Config` shall run without some variables, which no kubeconfig can ask for.
+    #[error("drop_env of a kube::Config is not supported")]
+    DropEnv,
     /// The proxy's address is none; it may hold a password, so it is not shown.
     #[error(
         "the proxy's address is no http, https or socks5 URL (proxy-url of the kubeconfig, or HTTPS_PROXY)"
     )]
     Proxy,
     /// `kube` refuses the rest of the configuration.
-    #[error("kube refuses the configuration: {0}")]
-    Kube(Box<kube::Error>),
+    #[error("kube refuses the configuration")]
+    Kube(#[source] Box<kube::Error>),
 }
 
 impl ClientError {

@@ -30,7 +30,7 @@ pub use error::{KubeconfigError, LoadError, LoadProblem};
 pub use hint::printable_hint;
 pub use load::{LoadingRules, RelativePaths};
 pub use select::{NotFound, Overrides, Selection};
-pub use validate::{ConfigProblem, InvalidConfiguration};
+pub use validate::{ConfigProblem, InvalidConfiguration, InvalidProxy};
 
 /// Named values that are not ours to understand. `null` is kept as such.
 pub type Extensions = BTreeMap<String, Option<RawJson>>;

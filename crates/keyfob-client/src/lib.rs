@@ -30,13 +30,14 @@ mod terminal;
 pub use self::kube::{ClientError, Clients};
 pub use authenticator::{
     AuthError, Authenticator, AuthenticatorStatus, Help, IdentityObserver, NotInteractive,
+    StartError,
 };
 pub use authenticators::{Authenticators, UnusableExec, World};
 pub use behaviour::{Behaviour, OldConnections};
 pub use clean::clean;
 pub use client_config::{
     ClientConfig, ClientConfigError, EXEC_EXTENSION, FileError, FileProblem, Impersonation,
-    ServerTls, StaticCredentials, UnusableConfig,
+    InvalidAuthorities, ServerTls, StaticCredentials, UnusableConfig,
 };
 pub use credential::{Credential, UnusableToken};
 pub use exec_cache::{
@@ -49,8 +50,8 @@ pub use exec_config::{ExecConfig, InteractiveMode};
 pub use identity::{Identity, IdentityError, SkippedBlocks};
 pub use kubeconfig::{
     AuthProvider, Cluster, ConfigProblem, Context, Dialect, ExecEdit, Extensions,
-    InvalidConfiguration, Kubeconfig, KubeconfigError, LoadError, LoadProblem, LoadingRules,
-    NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
+    InvalidConfiguration, InvalidProxy, Kubeconfig, KubeconfigError, LoadError, LoadProblem,
+    LoadingRules, NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
 };
 pub use kuberc::{Kuberc, KubercError, PreferenceError, PreferenceProblem};
 pub use layer::{ExecError, ExecLayer, ExecService, ReplayBody};

@@ -83,7 +83,7 @@ pub(super) fn exec_config(
     exec: kube::config::ExecConfig,
 ) -> Result<(ExecConfig, Option<ExecCluster>), ClientError> {
     if exec.drop_env.is_some_and(|names| !names.is_empty()) {
-        return Err(ClientError::User("drop_env of a kube::Config is not supported".to_owned()));
+        return Err(ClientError::DropEnv);
     }
     let cluster = exec.cluster.map(exec_cluster);
     let variable = |mut entry: HashMap<String, String>| {
@@ -137,7 +137,7 @@ pub(super) fn take_identity(user: &mut AuthInfo) -> Result<Option<Identity>, Cli
 }
 
 fn part(
-    name: &str,
+    field: &'static str,
     data: Option<Secret<String>>,
     file: Option<String>,
 ) -> Result<Option<Secret<String>>, ClientError> {
@@ -146,12 +146,36 @@ fn part(
         (Some(data), _) => BASE64_STANDARD
             .decode(data.expose())
             .map(Secret::new)
-            .map_err(|_| ClientError::User(format!("{name}-data is not in base64")))?,
-        (None, Some(file)) => read_file(file.as_ref())
-            .map_err(|error| ClientError::User(format!("cannot read {name} {file}: {error}")))?,
+            .map_err(|_| ClientError::NotBase64 { field })?,
+        (None, Some(file)) => {
+            read_file(file.as_ref()).map_err(|source| ClientError::UserFile { field, source })?
+        }
         (None, None) => return Ok(None),
     };
     let text = str::from_utf8(bytes.expose());
-    text.map(|text| Some(text.into()))
-        .map_err(|_| ClientError::User(format!("{name} is not in PEM")))
+    text.map(|text| Some(text.into())).map_err(|source| ClientError::NotText { field, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use keyfob_testkit::LeakCheck;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_users_key_is_typed_and_quotes_nothing() {
+        let key = |data: &str| part("client-key", Some(data.into()), None).unwrap_err();
+        let not_base64 = key("s3cr3t!");
+        assert_eq!(not_base64.to_string(), "client-key-data is not in base64");
+        let not_text = key(&BASE64_STANDARD.encode(b"s3cr3t\xff"));
+        assert!(matches!(not_text, ClientError::NotText { field: "client-key", .. }));
+        LeakCheck::new(["s3cr3t"]).error(&not_base64).error(&not_text);
+
+        let missing = part("client-key", None, Some("/no/such".into())).unwrap_err();
+        assert_eq!(missing.to_string(), "cannot read client-key of the user");
+        let source = missing.source().unwrap().to_string();
+        assert_eq!(source, "open /no/such: no such file or directory");
+    }
 }
