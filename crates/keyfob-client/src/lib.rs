@@ -20,6 +20,10 @@ mod kube;
 mod kubeconfig;
 mod kuberc;
 mod layer;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "metrics/disabled.rs"]
 mod metrics;
 mod policy;
 mod rotating;

@@ -1,4 +1,5 @@
-//! What can be counted: upstream's metrics under their own names, and ours.
+//! What can be counted: upstream's metrics under their own names, and ours. Compiled with the feature `metrics` only; without it
+//! `metrics/disabled.rs` stands here.
 //!
 //! Upstream: `plugin/pkg/client/auth/exec/metrics.go`, and `component-base/metrics/prometheus/restclient`.
 //! Differs: in the `OpenMetrics` format the metadata of a counter is under its name without `_total`; the decisions of the

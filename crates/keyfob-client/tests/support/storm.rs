@@ -99,7 +99,7 @@ pub(crate) async fn storm(tasks: usize, requests: usize) -> Storm {
 
 fn client(server: &TlsServer, plugin: &Plugin, registry: &mut Registry) -> Client {
     let authenticators = Authenticators::new(World::system(), Behaviour::default());
-    authenticators.register(registry);
+    authenticators.register_metrics(registry);
     // Nothing is quicker.
     let answer = plugin.directory().join("answer").display().to_string();
     let exec = ExecConfig { command: "cat".to_owned(), args: vec![answer], ..plugin.config() };

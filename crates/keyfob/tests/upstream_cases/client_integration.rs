@@ -54,7 +54,7 @@ async fn list(base: &Value, row: &Value, version: &str) -> Result<(), String> {
 
     let authenticators = Authenticators::new(World::system(), Behaviour::of_client_go());
     let mut registry = Registry::default();
-    authenticators.register(&mut registry);
+    authenticators.register_metrics(&mut registry);
     let clients = Clients::new(authenticators, Arc::new(SystemEnvironment));
     let config = config(base, row, version, &server, stage.path());
     let client = clients.connect(&config).map_err(|error| error.to_string())?;

@@ -162,7 +162,7 @@ impl Pair {
 /// The series of a metric, as `labels} value`.
 pub(super) fn series(authenticators: &Authenticators, name: &str) -> Vec<String> {
     let mut registry = Registry::default();
-    authenticators.register(&mut registry);
+    authenticators.register_metrics(&mut registry);
     let mut shown = String::new();
     text::encode(&mut shown, &registry).unwrap();
     let lines = shown.lines().filter_map(|line| line.strip_prefix(name));
