@@ -27,8 +27,9 @@ use key::Key;
 /// How many are kept that nobody uses: enough for a program that makes its clients anew all the time.
 const MOST_IDLE: usize = 64;
 
-/// The outside world of authenticators.
+/// The outside world of authenticators. Start with [`World::system`], and replace what shall be different.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct World {
     /// By which credentials expire.
     pub clock: Arc<dyn Clock>,

@@ -14,6 +14,7 @@ use crate::PluginPolicy;
 /// `Debug` hides arguments, environment and the cluster's extension: all of them may hold secrets. Arguments are plain strings
 /// nevertheless, because every process on the machine can read the arguments of another.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors `exec` of a kubeconfig, and is written out")]
 pub struct ExecConfig {
     /// What to run: a name for `PATH`, or a path.
     pub command: String,

@@ -58,6 +58,7 @@ pub type Extensions = BTreeMap<String, Option<RawJson>>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct Kubeconfig {
     /// `current-context`
     pub current_context: String,

@@ -35,6 +35,7 @@ use crate::{
 pub struct Rotating<S>(Arc<Shared<S>>);
 
 /// A service that knows one identity, and how to end its connections.
+#[expect(clippy::exhaustive_structs, reason = "callers build it, and nothing else is needed")]
 pub struct Opened<S> {
     /// The service.
     pub service: S,

@@ -14,6 +14,7 @@ pub trait Terminal: Send + Sync + fmt::Debug {
 
 /// The terminal of this process.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "a unit, which will never have state")]
 pub struct ProcessTerminal;
 
 impl Terminal for ProcessTerminal {

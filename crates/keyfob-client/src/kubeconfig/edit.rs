@@ -11,6 +11,7 @@ use crate::{ExecConfig, InteractiveMode};
 
 /// What is to be changed of a user's plugin. What is `None` or empty stays.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct ExecEdit {
     /// `--exec-command`: another command, which has none of the old one's arguments. Without one nothing is added to a user
     /// that has no plugin.

@@ -29,13 +29,12 @@ pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
 /// A kubeconfig of one user, under upstream's name for it, and one cluster.
 fn of(user: User, cluster: Cluster) -> Kubeconfig {
     let context = Context { cluster: "clean".into(), user: "user".into(), ..Context::default() };
-    Kubeconfig {
-        current_context: "clean".into(),
-        contexts: [("clean".into(), context)].into(),
-        clusters: [("clean".into(), cluster)].into(),
-        users: [("user".into(), user)].into(),
-        ..Kubeconfig::default()
-    }
+    let mut kubeconfig = Kubeconfig::default();
+    kubeconfig.current_context = "clean".into();
+    kubeconfig.contexts = [("clean".into(), context)].into();
+    kubeconfig.clusters = [("clean".into(), cluster)].into();
+    kubeconfig.users = [("user".into(), user)].into();
+    kubeconfig
 }
 
 fn server() -> Cluster {
@@ -238,7 +237,8 @@ fn round_trip(name: &str) -> Result<(), String> {
     if name == "TestExecClusterToConfigRoundtrip" {
         return Ok(()); // what a plugin makes of it is the SDK's business
     }
-    let mut config = ClientConfig { server: "https://a.test".into(), ..ClientConfig::default() };
+    let mut config = ClientConfig::default();
+    config.server = "https://a.test".into();
     config.tls.ca_data = b"ca".to_vec();
     config.tls.server_name = "b.test".into();
     config.tls.insecure = true;

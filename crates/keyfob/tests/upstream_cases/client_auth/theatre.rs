@@ -78,13 +78,12 @@ impl Theatre {
 
     pub(super) fn authenticators(&self) -> Authenticators {
         let environment = MapEnvironment::from_iter([("PATH", self.path.as_str())]);
-        let world = World {
-            clock: Arc::new(self.clock.clone()),
-            environment: Arc::new(environment.clone()),
-            runner: Arc::new(ProcessRunner::new(environment)),
-            terminal: Arc::new(self.terminal.clone()),
-            messages: Messages::nowhere(),
-        };
+        let mut world = World::system();
+        world.clock = Arc::new(self.clock.clone());
+        world.environment = Arc::new(environment.clone());
+        world.runner = Arc::new(ProcessRunner::new(environment));
+        world.terminal = Arc::new(self.terminal.clone());
+        world.messages = Messages::nowhere();
         Authenticators::new(world, self.behaviour.clone())
     }
 
