@@ -9,6 +9,7 @@ mod connections;
 mod convert;
 mod proxies;
 mod shown;
+mod tls;
 mod token_file;
 mod transport;
 mod transports;
@@ -25,6 +26,7 @@ use kube::{
     Client, Config,
     client::{ConfigExt as _, retry::RetryPolicy},
 };
+use rustls::client::VerifierBuilderError;
 use secrecy::ExposeSecret as _;
 use thiserror::Error;
 use tower::{ServiceBuilder, retry::RetryLayer, util::MapRequestLayer};
@@ -169,35 +171,14 @@ impl Clients {
         authenticator: Option<Authenticator>,
         identity: Option<&Arc<Identity>>,
     ) -> Result<Transport, ClientError> {
-        // The one TLS stack of this process; it fails only if somebody chose one before.
-        rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
         let key = Key::new(config, authenticator.as_ref(), identity);
         self.transports.get_or_open(key, || {
-            let mut tls = config.rustls_client_config().map_err(ClientError::kube)?;
-            if !config.accept_invalid_certs {
-                trust(&mut tls, config);
-            }
-            let dialer = Dialer::new(config, tls)?;
+            let dialer = Dialer::new(config, tls::client_config(config)?)?;
             Ok(match authenticator {
                 Some(authenticator) => dialer.rotating(authenticator),
                 None => dialer.fixed(identity),
             })
         })
-    }
-}
-
-/// Trusts the servers whose own certificate a kubeconfig names as their authority, too.
-fn trust(tls: &mut rustls::ClientConfig, config: &Config) {
-    let provider = Arc::clone(tls.crypto_provider());
-    let verifier = if let Some(file) = &config.root_cert_file {
-        keyfob_tls::verifier_of_file(file.clone(), provider)
-    } else {
-        let authorities = config.root_cert.iter().flatten().cloned();
-        keyfob_tls::verifier_of(authorities.map(Into::into).collect(), provider)
-    };
-    // Without an authority that can be read, the choice of `kube` stands.
-    if let Ok(verifier) = verifier {
-        tls.dangerous().set_certificate_verifier(verifier);
     }
 }
 
@@ -259,6 +240,12 @@ pub enum ClientError {
         "the proxy's address is no http, https or socks5 URL (proxy-url of the kubeconfig, or HTTPS_PROXY)"
     )]
     Proxy,
+    /// None of the certificates to check the server's with can be read, or the machine has none.
+    #[error("unable to load root certificates")]
+    Authorities(#[source] VerifierBuilderError),
+    /// There is no TLS to be had.
+    #[error("TLS cannot be set up")]
+    Tls(#[source] rustls::Error),
     /// `kube` refuses the rest of the configuration.
     #[error("kube refuses the configuration")]
     Kube(#[source] Box<kube::Error>),
