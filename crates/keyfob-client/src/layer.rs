@@ -15,11 +15,11 @@ mod send;
 
 use std::{
     fmt, mem,
-    pin::Pin,
     task::{Context, Poll},
 };
 
 use http::{Request, Response};
+use keyfob_exec::BoxFuture;
 use thiserror::Error;
 use tower::{BoxError, Layer, Service};
 
@@ -88,7 +88,7 @@ where
 {
     type Response = Response<R>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, BoxError>> + Send>>;
+    type Future = BoxFuture<'static, Result<Response<R>, BoxError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)

@@ -10,13 +10,13 @@
 
 use std::{
     fmt,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError, Weak},
     task::{Context, Poll},
 };
 
 use arc_swap::ArcSwapOption;
 use http::Request;
+use keyfob_exec::BoxFuture;
 use rustls::{
     ClientConfig,
     client::{ResolvesClientCert, Resumption},
@@ -140,7 +140,7 @@ where
 {
     type Response = S::Response;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))

@@ -27,6 +27,7 @@
 //! Linux only: it stands on `posix_spawn` and process file descriptors.
 
 mod bounded_file;
+mod box_future;
 mod clock;
 mod core_dumps;
 mod directory;
@@ -44,6 +45,7 @@ mod terminal;
 mod trust;
 
 pub use bounded_file::read_bounded;
+pub use box_future::BoxFuture;
 pub use clock::{Clock, SystemClock};
 pub use core_dumps::forbid_core_dumps;
 pub use directory::Directory;
