@@ -15,6 +15,7 @@ mod tests;
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use keyfob_exec::{
@@ -52,10 +53,7 @@ impl Kuberc {
             Ok(text) => text,
             Err(error) if place.may_be_missing(&error) => return Ok(None),
             Err(error) => {
-                return Err(KubercError::Unreadable {
-                    path: path.into(),
-                    reason: error_text(&error),
-                });
+                return Err(KubercError::Unreadable { path: path.into(), error: error.into() });
             }
         };
         let error = |reason| KubercError::Invalid { path: path.into(), reason };
@@ -125,7 +123,7 @@ impl Place {
 }
 
 /// Why nobody knows which plugins may be run. Nothing may be run then.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum KubercError {
     /// A file is named, and files are switched off.
@@ -135,14 +133,15 @@ pub enum KubercError {
     Off,
     /// The file cannot be read.
     #[error(
-        "kuberc: open {}: {reason}: no plugin is run without its policy; mend the file, or set KUBERC=off",
-        path.display()
+        "kuberc: open {}: {}: no plugin is run without its policy; mend the file, or set KUBERC=off",
+        path.display(),
+        error_text(error)
     )]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
-        reason: String,
+        /// What the system says. Part of the sentence, so it is no source.
+        error: Arc<io::Error>,
     },
     /// It cannot be understood.
     #[error(

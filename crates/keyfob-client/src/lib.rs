@@ -18,6 +18,10 @@ mod kube;
 mod kubeconfig;
 mod kuberc;
 mod layer;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "metrics/disabled.rs"]
 mod metrics;
 mod policy;
 mod rotating;
@@ -27,23 +31,24 @@ mod terminal;
 pub use self::kube::{ClientError, Clients};
 pub use authenticator::{
     AuthError, Authenticator, AuthenticatorStatus, Help, IdentityObserver, NotInteractive,
+    StartError,
 };
 pub use authenticators::{Authenticators, UnusableExec, World};
 pub use behaviour::{Behaviour, OldConnections};
 pub use client_config::{
     ClientConfig, ClientConfigError, EXEC_EXTENSION, FileError, FileProblem, Impersonation,
-    ServerTls, StaticCredentials, UnusableConfig,
+    InvalidAuthorities, ServerTls, StaticCredentials, UnusableConfig,
 };
 pub use credential::{Credential, UnusableToken};
 pub use exec_config::{ExecConfig, InteractiveMode};
 pub use identity::{Identity, IdentityError, SkippedBlocks};
 pub use kubeconfig::{
     AuthProvider, Cluster, ConfigProblem, Context, Dialect, ExecEdit, Extensions,
-    InvalidConfiguration, Kubeconfig, KubeconfigError, LoadError, LoadProblem, LoadingRules,
-    NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
+    InvalidConfiguration, InvalidProxy, Kubeconfig, KubeconfigError, LoadError, LoadProblem,
+    LoadingRules, NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
 };
 pub use kuberc::{Kuberc, KubercError, PreferenceError, PreferenceProblem};
-pub use layer::{ExecError, ExecFuture, ExecLayer, ExecService, ReplayBody};
+pub use layer::{ExecError, ExecLayer, ExecService, ReplayBody};
 pub use policy::{
     Allowed, Denied, LookPathError, PluginPolicy, PolicyError, PolicyFlagsError, PolicyType,
 };

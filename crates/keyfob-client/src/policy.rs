@@ -36,6 +36,10 @@ pub use look_path::LookPathError;
 /// # Ok::<(), keyfob_client::PolicyError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a policy of upstream is these two, and is written out"
+)]
 pub struct PluginPolicy {
     /// What the policy is.
     pub policy_type: PolicyType,

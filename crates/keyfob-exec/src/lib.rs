@@ -28,6 +28,7 @@
 
 pub mod aging;
 mod bounded_file;
+mod box_future;
 mod clock;
 mod core_dumps;
 mod directory;
@@ -47,7 +48,8 @@ mod trust;
 mod tty;
 
 pub use bounded_file::read_bounded;
-pub use clock::{Clock, SystemClock, TICK};
+pub use box_future::BoxFuture;
+pub use clock::{Clock, SystemClock};
 pub use core_dumps::forbid_core_dumps;
 pub use directory::Directory;
 pub use environment::{Environment, SystemEnvironment, overlay, proxy_variable};

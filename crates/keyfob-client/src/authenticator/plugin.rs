@@ -130,8 +130,9 @@ impl Plugin {
             Some(program) => program,
             None => self.program(world)?,
         };
-        let has_nul =
-            |(name, value): &(String, String)| name.contains('\0') || value.contains('\0');
+        let has_nul = |(name, value): &(String, Secret<String>)| {
+            name.contains('\0') || value.expose().contains('\0')
+        };
         if self.config.env.iter().any(has_nul) {
             return Err(AuthError::NulInEnvironment);
         }
@@ -156,7 +157,7 @@ impl Plugin {
         let limits = Limits { stdout: MOST_OUTPUT, ..Limits::default() };
         let mut invocation = Invocation::new(program).args(&self.config.args).limits(limits);
         for (name, value) in &self.config.env {
-            invocation = invocation.env(name, value);
+            invocation = invocation.env(name, value.expose());
         }
         for secret in self.secrets() {
             invocation = invocation.redact(secret);

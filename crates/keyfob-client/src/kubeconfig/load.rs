@@ -16,6 +16,7 @@ use crate::{FileError, FileProblem, client_config::read_file};
 
 /// Which kubeconfigs are read, and how.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct LoadingRules {
     /// The one file to read. It must be there.
     pub explicit: Option<PathBuf>,
