@@ -52,7 +52,8 @@ fn provider(item: Item<'_>) -> Result<Provider, FieldError> {
                 read_texts(item, "matchImages", &mut provider.match_images, &mut origin)?;
             }
             "extraArgs" => provider.env = extra_arguments(item)?,
-            _ => {}
+            // `apiVersion` and `kind` are texts that decide nothing.
+            _ => drop(item.string()?),
         }
         Ok(())
     })?;

@@ -1,7 +1,6 @@
 //! Which plugins there are and for which images.
 //!
-//! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe;
-//!   `conceal` keeps secrets out of upstream's texts).
+//! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe).
 //! - `validate`: what a kubelet refuses; `lookup`: what it says of missing plugins; `lint`: what it accepts and its
 //!   owner regrets.
 //! - `migrate`: the whole in today's form.
@@ -9,7 +8,6 @@
 //! Upstream: `CredentialProviderConfig` of `k8s.io/kubelet/config` (v1, v1beta1, v1alpha1).
 
 mod annotation_key;
-mod conceal;
 mod decode;
 mod dialect;
 mod error;

@@ -10,7 +10,7 @@ use keyfob_client::{
     Authenticators, Behaviour, ClientConfig, Clients, Dialect, LoadingRules, Messages, Overrides,
     World,
 };
-use keyfob_exec::{SystemClock, Terminal};
+use keyfob_exec::Terminal;
 use keyfob_testkit::{ClientCertificates, Internet, MapEnvironment, Reply, Response, TlsServer};
 use kube::Client;
 use serde_json::json;

@@ -3,9 +3,8 @@
 //! Upstream: `encoding/json` of Go 1.26 (its scanner for the grammar, `unquote` for strings): lone surrogates and bytes
 //! that are not UTF-8 become U+FFFD, control characters in strings are refused, nesting ends at 10,000.
 //! Differs: a document has at most [`super::MAX_VALUES`] values.
-//! Differs: errors say where and what was wanted, and never quote the text, unless Go's own words are asked for.
+//! Differs: errors say where and what was wanted, and never quote the text.
 
-mod go;
 mod text;
 
 use thiserror::Error;

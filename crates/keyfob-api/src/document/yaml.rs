@@ -14,10 +14,10 @@
 //! Differs: of repeated keys the first hundred are listed, and the others counted.
 //! Differs: bytes of a `!!binary` value that are no text become U+FFFD itself (upstream writes its escape).
 //! Differs: a byte order mark inside the text is always content (upstream: sometimes skips a character instead).
+//! Differs: errors have line and column, and never quote the text.
 
 mod compose;
 mod convert;
-mod go;
 mod input;
 mod map;
 mod name;
@@ -69,11 +69,9 @@ pub struct YamlError {
     pub problem: YamlProblem,
     /// Where it is wrong.
     pub at: Position,
-    /// The line that Go would name; zero for none.
-    go_line: usize,
 }
 
-/// What can be wrong with a YAML text. The words are Go's without what they quote.
+/// What can be wrong with a YAML text. Nothing of the text is quoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum YamlProblem {
@@ -132,8 +130,7 @@ impl Mark {
     }
 
     fn error(self, problem: YamlProblem) -> YamlError {
-        // Go's parser names the line before the one it means.
-        YamlError { problem, at: self.position(), go_line: self.line }
+        YamlError { problem, at: self.position() }
     }
 
     fn syntax(self, problem: &'static str) -> YamlError {
@@ -247,6 +244,19 @@ mod tests {
             ("<<: 1", "line 1, column 5: map merge requires map or sequence of maps as the value"),
             ("a: \"\\/\"", "line 1, column 5: found unknown escape character"),
             ("a: \u{1}", "line 1, column 4: control characters are not allowed"),
+            ("a:\n  b: c\n d: e", "line 3, column 2: did not find expected key"),
+            (
+                "a: b\nc: *.b",
+                "line 2, column 4: did not find expected alphabetic or numeric character",
+            ),
+            ("a:\r  b: *c", "line 2, column 6: unknown anchor referenced"),
+            ("a: {{b}}", "line 1, column 5: invalid map key"),
+            ("? a: b\n: c", "line 1, column 3: invalid map key"),
+            ("a: !!int x", "line 1, column 4: value does not fit its tag"),
+            ("a: 1\n~: x", "line 2, column 1: unsupported map key"),
+            ("a: {<<: {~: x}}", "line 1, column 10: unsupported map key"),
+            ("a: !k!x b", "line 1, column 4: found undefined tag handle"),
+            ("a: !k!x \"\\xq\"", "line 1, column 10: did not find expected hexdecimal number"),
         ];
         for (text, want) in cases {
             assert_eq!(json(text), format!("invalid YAML at {want}"), "{text:?}");

@@ -1,7 +1,7 @@
 //! What is wrong with a kubeconfig or its plugin, and what to do about it.
 
+use keyfob_api::Chain;
 use keyfob_client::{AuthError, ClientConfigError, LoadError, NotInteractive};
-use keyfob_host::Chain;
 
 use super::failure::KubeFailure;
 use crate::match_images::shown;

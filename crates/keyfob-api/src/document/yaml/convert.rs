@@ -82,12 +82,12 @@ impl<'a> Converter<'a> {
             Task::Decode(node) => self.decode(node)?,
             Task::EndSequence(count, mark) => {
                 let items = self.values.split_off(self.values.len().saturating_sub(count));
-                self.done(Value::List(items.into()), mark);
+                self.done(Node::new(Value::List(items.into()), mark.position()));
             }
             Task::Mapping(node, child) => self.next_entry(node, child),
             Task::EndMapping(mark) => {
                 let map = self.maps.pop().unwrap_or_default();
-                self.done(map.into_value(), mark);
+                self.done(map.into_node(mark.position()));
             }
             Task::Merge(node) => self.merge(node)?,
             Task::TakeKey(node) => self.take_key(node)?,
@@ -181,9 +181,9 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    fn done(&mut self, value: Value, mark: Mark) {
+    fn done(&mut self, node: Node) {
         self.depth -= 1;
-        self.values.push(Node::new(value, mark.position()));
+        self.values.push(node);
     }
 
     fn next_entry(&mut self, id: usize, child: usize) {
@@ -316,24 +316,19 @@ fn scalar_value(scalar: &Scalar) -> Result<Value, YamlProblem> {
 
 /// Infinities, and keys that no string stands for. Only what is left after later keys replaced earlier ones counts.
 fn refuse_what_json_cannot_say(root: &Node) -> Result<(), YamlError> {
-    let (mut rest, mut not_finite) = (vec![root], None);
+    let mut rest = vec![root];
     while let Some(node) = rest.pop() {
         match &node.value {
             Value::Number(text) if **text == *UNSUPPORTED_KEY => {
-                return Err(refused(node, YamlProblem::UnsupportedKey));
+                return Err(YamlError { problem: YamlProblem::UnsupportedKey, at: node.at });
             }
-            // Go looks at all keys before it looks at the first value.
             Value::Number(text) if text.ends_with(['N', 'f']) => {
-                not_finite.get_or_insert(node);
+                return Err(YamlError { problem: YamlProblem::NotFinite, at: node.at });
             }
             Value::List(items) => rest.extend(items.iter().rev()),
             Value::Map(fields) => rest.extend(fields.iter().rev().map(|field| &field.node)),
             _ => {}
         }
     }
-    not_finite.map_or(Ok(()), |node| Err(refused(node, YamlProblem::NotFinite)))
-}
-
-fn refused(node: &Node, problem: YamlProblem) -> YamlError {
-    YamlError { problem, at: node.at, go_line: 0 }
+    Ok(())
 }

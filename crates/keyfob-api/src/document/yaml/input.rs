@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused_in_gos_words() {
+    fn bytes_that_are_no_text_are_refused_with_the_reason() {
         let cases: [(&[u8], &str); 13] = [
             (b"a: \x80", "invalid leading UTF-8 octet"),
             (b"a: \xf8\x80\x80\x80\x80", "invalid leading UTF-8 octet"),
@@ -253,7 +253,7 @@ mod tests {
         ];
         for (text, want) in cases {
             let Err(error) = read(text) else { panic!("{text:x?} is read") };
-            assert_eq!(error.go_message(text), format!("yaml: {want}"), "{text:x?}");
+            assert_eq!(error.problem.to_string(), want, "{text:x?}");
         }
     }
 

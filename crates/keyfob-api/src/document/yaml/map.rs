@@ -7,7 +7,7 @@ use super::resolve::{Resolved, go_float, key_float, resolve};
 use super::{DuplicateKey, Mark, YamlProblem};
 use crate::{
     Secret,
-    document::{Field, Node, Value},
+    document::{Field, Node, Position, Value},
 };
 
 /// Stands for a mapping with a key that JSON cannot have, until it is clear that nothing replaces the mapping.
@@ -86,17 +86,19 @@ impl MapBuilder {
         None
     }
 
-    /// Sorted by name; of equal names the last one stays.
-    pub(super) fn into_value(self) -> Value {
+    /// Sorted by name; of equal names the last one stays. A key that JSON cannot have gives the node its place.
+    pub(super) fn into_node(self, at: Position) -> Node {
         let unsupported = |key: &Identity| matches!(key, Identity::Null | Identity::Large(_));
-        if self.places.keys().any(unsupported) {
-            return Value::Number(UNSUPPORTED_KEY.into());
+        let places = self.places.iter().filter(|(key, _)| unsupported(key));
+        let first = places.map(|(_, place)| *place).min();
+        if let Some(field) = first.and_then(|place| self.fields.get(place)) {
+            return Node::new(Value::Number(UNSUPPORTED_KEY.into()), field.at);
         }
         let mut fields = self.fields;
         fields.sort_by(|a, b| a.name.expose().cmp(b.name.expose()));
         fields.reverse();
         fields.dedup_by(|later, earlier| later.name == earlier.name);
         fields.reverse();
-        Value::Map(fields.into())
+        Node::new(Value::Map(fields.into()), at)
     }
 }

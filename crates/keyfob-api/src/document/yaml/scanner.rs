@@ -50,7 +50,7 @@ impl Scanner {
 
     /// The next token, which stays next.
     pub(super) fn peek(&mut self) -> Result<&Placed, YamlError> {
-        self.fill().map_err(|error| error.found_at(self.mark))?;
+        self.fill()?;
         self.tokens.front().ok_or_else(|| self.mark.syntax("unexpected end of stream"))
     }
 
