@@ -95,7 +95,9 @@ impl PodBehindProxy<'_> {
 
     fn watch(&self) {
         let labels = "jsonpath={.metadata.labels.step}{\"\\n\"}";
-        let watch = ["get", "pod", "app", "--watch", "--output-watch-events=false", "-o", labels];
+        // Of a single pod, kubectl would not show what changes between its first request and its watch.
+        let selector = "--field-selector=metadata.name=app";
+        let watch = ["get", "pods", selector, "--watch", "-o", labels];
         let watch = Following::start(self.kubectl(&watch));
         for step in ["one", "two"] {
             let label = format!("step={step}");
