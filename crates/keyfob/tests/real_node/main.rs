@@ -24,6 +24,7 @@ mod faults;
 mod hosts;
 mod identity;
 mod image;
+mod image_service;
 mod load;
 #[path = "../support/moto.rs"]
 mod moto;
@@ -35,6 +36,7 @@ mod providers;
 mod record_garbage;
 mod record_kills;
 mod record_procedure;
+mod record_schedule;
 mod records;
 mod registry;
 mod shell;
@@ -96,6 +98,8 @@ const SCENARIOS: &[Scenario] = scenarios! {
     record_kills::a_pull_that_a_kubelet_did_not_finish_is_left_to_the_kubelet,
     record_garbage::prune_forgets_the_images_that_containerd_has_no_more,
     record_garbage::under_disk_pressure_the_kubelet_forgets_who_may_use_an_image,
+    record_schedule::images_that_are_removed_for_their_age_keep_their_records,
+    record_schedule::above_the_threshold_the_kubelet_forgets_images_that_it_leaves,
     agreement::get_prints_the_order_in_which_the_kubelet_tries_credentials,
     start::the_kubelet_starts_exactly_where_validate_exits_with_0,
     client::exec_users_are_known_by_their_tokens_and_certificates,
