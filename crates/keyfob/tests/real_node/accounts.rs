@@ -5,6 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::{Value, json};
 
 use crate::{
+    containerd::Runtime,
     identity::{node_with_providers, provider_errors, write_config},
     node::{NODE, Node},
     registry::{Access, Registry},
@@ -23,7 +24,7 @@ pub(crate) fn an_answer_for_every_image_is_kept_for_each_account(world: &mut Wor
     let registries =
         HOSTS.map(|host| Registry::start(world, host, Access::password("ada", "password")));
     let [one, two] = registries.each_ref().map(|registry| registry.push("team/app:v1"));
-    let _node = Node::start(world, &node_with_providers(&config));
+    let _node = Node::start(world, &node_with_providers(Runtime::Containerd21, &config));
     for account in ["blue", "green"] {
         world.cluster.create_service_account(&world.namespace, account, &[]);
     }
@@ -43,7 +44,7 @@ pub(crate) fn an_account_that_is_gone_is_named_in_the_same_words(world: &mut Wor
     let config = install_plugin(world);
     let registry = Registry::start(world, HOSTS[0], Access::password("ada", "password"));
     let image = registry.push("team/app:v1");
-    let node = Node::start(world, &node_with_providers(&config));
+    let node = Node::start(world, &node_with_providers(Runtime::Containerd21, &config));
     // The pod is bound to its node when its account has gone.
     world.cluster.create_service_account(&world.namespace, "gone", &[]);
     let pod = world.pod("app", &image).service_account("gone");
