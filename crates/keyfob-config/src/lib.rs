@@ -141,9 +141,7 @@ pub struct TokenAttributes {
     pub dialect: TokenDialect,
 }
 
-/// Whose words `tokenAttributes` are written in. What they mean is the same, but for what [`GlobalAnswers`] says.
-///
-/// [`GlobalAnswers`]: crate::GlobalAnswers
+/// Whose words `tokenAttributes` are written in. What they mean is the same, but for what `GlobalAnswers` of `keyfob-host` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenDialect {
