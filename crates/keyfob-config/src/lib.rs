@@ -1,10 +1,12 @@
-//! Which plugins there are and for which images.
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules
 //!
 //! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe;
 //!   `conceal` keeps secrets out of upstream's texts).
-//! - `validate`: what a kubelet refuses; `lookup`: what it says of missing plugins; `lint`: what it accepts and its
-//!   owner regrets.
-//! - `migrate`: the whole in today's form.
+//! - `validate`: what a kubelet refuses; `lookup`: how it reports missing plugins; `lint`: what it accepts but does not do
+//!   as intended.
+//! - `migrate`: the whole configuration in today's form.
 //!
 //! Upstream: `CredentialProviderConfig` of `k8s.io/kubelet/config` (v1, v1beta1, v1alpha1).
 
