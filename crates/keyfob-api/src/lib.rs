@@ -1,16 +1,16 @@
-//! The words of Kubernetes' two exec credential protocols.
+#![doc = include_str!("../README.md")]
 //!
-//! Everything here is a value or a pure function: no I/O, no clock, no logging, no global state.
+//! # The main types
 //!
 //! - Names: [`ImageRef`], [`MatchPattern`], [`RegistryKey`].
 //! - Times: [`GoDuration`], [`Timestamp`].
-//! - The kubelet and its plugins: [`CredentialProviderRequest`], [`CredentialProviderResponse`].
-//! - A kubeconfig's plugins: [`ExecCredentialSpec`], [`ExecCredentialStatus`].
-//! - The first KEP's dialect: [`RegistryCredentialPluginRequest`], [`RegistryCredentialPluginResponse`].
-//! - What Kubernetes has switched on: [`FeatureGates`].
-//! - What a token says of itself: [`Claims`]; what a certificate does: [`Certificate`], on [`der`].
-//! - What must not be seen: [`Secret`], and [`Redactor`], which finds secrets in text from outside.
-//! - What they all stand on: [`document`], one tree for JSON and YAML.
+//! - Messages between a kubelet and its plugins: [`CredentialProviderRequest`], [`CredentialProviderResponse`].
+//! - Messages between a kubeconfig's client and its plugins: [`ExecCredentialSpec`], [`ExecCredentialStatus`].
+//! - Messages of the first KEP's dialect: [`RegistryCredentialPluginRequest`], [`RegistryCredentialPluginResponse`].
+//! - The feature gates of Kubernetes: [`FeatureGates`].
+//! - The contents of tokens and certificates: [`Claims`], [`Certificate`], [`der`].
+//! - Secrets: [`Secret`], and [`Redactor`], which finds them in text from outside.
+//! - JSON and YAML, which all messages are read from: [`document`].
 
 mod answer;
 mod buffer;

@@ -1,10 +1,12 @@
-//! From a kubeconfig's `exec` user to authenticated requests.
+#![doc = include_str!("../README.md")]
 //!
-//! Kubeconfig files → [`Kubeconfig`] → a context → [`ClientConfig`] with an [`ExecConfig`] → [`Authenticators::get`] → an
-//! [`Authenticator`] that runs the plugin when it must → a [`Credential`] with a generation → a header ([`ExecLayer`]) and
-//! a handshake ([`Rotating`]). A 401 names the generation it used.
+//! # The main types
 //!
-//! Beside it, [`ExecCache`] keeps what plugins answer for all processes of a user.
+//! - [`LoadingRules`] and [`Kubeconfig`]: the files, merged; [`ClientConfig`]: what a context and its overrides come to.
+//! - [`ExecConfig`]: the plugin of a user; [`PluginPolicy`] and [`Kuberc`]: whether it may be run.
+//! - [`Authenticators`] and [`Authenticator`]: run the plugin when needed; [`Credential`]: its answer, with a generation.
+//! - [`ExecLayer`]: the header of each request; [`Rotating`]: connections that follow the client certificate.
+//! - [`Behaviour`]: where this crate does better than client-go, and a switch back to what client-go does.
 
 mod authenticator;
 mod authenticators;

@@ -1,9 +1,11 @@
-//! Which plugins there are and for which images.
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules
 //!
 //! - `read`: files to providers (`decode`, with `schema` for the types and `dialect` for what only the proposals describe).
-//! - `validate`: what a kubelet refuses; `lookup`: what it says of missing plugins; `lint`: what it accepts and its
-//!   owner regrets.
-//! - `migrate`: the whole in today's form.
+//! - `validate`: what a kubelet refuses; `lookup`: how it reports missing plugins; `lint`: what it accepts but does not do
+//!   as intended.
+//! - `migrate`: the whole configuration in today's form.
 //!
 //! Upstream: `CredentialProviderConfig` of `k8s.io/kubelet/config` (v1, v1beta1, v1alpha1).
 
@@ -139,9 +141,7 @@ pub struct TokenAttributes {
     pub dialect: TokenDialect,
 }
 
-/// Whose words `tokenAttributes` are written in. What they mean is the same, but for what [`GlobalAnswers`] says.
-///
-/// [`GlobalAnswers`]: crate::GlobalAnswers
+/// Whose words `tokenAttributes` are written in. What they mean is the same, but for what `GlobalAnswers` of `keyfob-host` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenDialect {

@@ -1,11 +1,11 @@
-//! Which audiences a node may ask for, and who decides.
+#![doc = include_str!("../README.md")]
 //!
-//! - [`rule`]: the rule, pure; [`facts`]: where it learns what it must know.
-//! - [`objects`]: a cluster's objects in memory, read from YAML; [`rbac`] and [`node_authorizer`] say what they allow.
-//! - [`grant`]: the role that would allow it.
-//! - `webhook` (feature `server`): the rule as a validating admission webhook; `server`: HTTPS with certificates that are reloaded.
+//! # Modules
 //!
-//! Whoever only wants a decision needs no feature. The feature `kube` adds `facts::Cluster`, which asks a live cluster.
+//! - [`rule`]: the rule, without I/O; [`facts`]: where it gets the objects that it asks for.
+//! - [`objects`]: the objects of a cluster in memory, read from YAML; [`rbac`] and [`node_authorizer`]: what they allow.
+//! - [`grant`]: the role that would allow a request.
+//! - `webhook` and `server` (feature `server`): the rule as a validating admission webhook, and its HTTPS server.
 
 pub mod facts;
 pub mod grant;
