@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	validation "k8s.io/apimachinery/pkg/util/validation/field"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 )
@@ -63,7 +62,7 @@ func config(q configQuestion) any {
 	}
 	read, hash, err := readCredentialProviderConfig(path)
 	if err != nil {
-		return configFailure(path, directory, err)
+		return failure{strings.ReplaceAll(err.Error(), directory, "DIR")}
 	}
 	answer := configAnswer{Hash: hash, Providers: []configProvider{}}
 	for _, provider := range read.Providers {
@@ -72,27 +71,6 @@ func config(q configQuestion) any {
 	answer.Invalid = joined(validateCredentialProviderConfig(read, true))
 	answer.InvalidWithoutGate = joined(validateCredentialProviderConfig(read, false))
 	return answer
-}
-
-// configFailure is what upstream says, or all that it says if that is random: of several keys that JSON cannot have it names one.
-func configFailure(path, directory string, err error) any {
-	text := func(err error) string { return strings.ReplaceAll(err.Error(), directory, "DIR") }
-	if !strings.Contains(err.Error(), ": unsupported map key of type: ") {
-		return failure{text(err)}
-	}
-	texts := sets.New(text(err))
-	for range 40 {
-		_, _, err := readCredentialProviderConfig(path)
-		texts.Insert(text(err))
-	}
-	sorted := sets.List(texts)
-	if len(sorted) == 1 {
-		return failure{sorted[0]}
-	}
-	return struct {
-		Error string   `json:"error"`
-		Or    []string `json:"or"`
-	}{sorted[0], sorted[1:]}
 }
 
 func (f configFile) write(path string) error {

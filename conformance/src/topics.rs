@@ -15,6 +15,7 @@ mod providers;
 mod records;
 mod request;
 mod stand_ins;
+mod syntax;
 mod texts;
 mod tokens;
 mod trim;

@@ -14,7 +14,10 @@ use proptest::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::words::{one_of, soup, url, with_slips};
+use super::{
+    syntax::{is_no_json, is_no_yaml},
+    words::{one_of, soup, url, with_slips},
+};
 use crate::Topic;
 
 pub(crate) struct ExecInfo;
@@ -78,10 +81,17 @@ impl Topic for ExecInfo {
 
     fn difference(_: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
         let (ours, upstream) = (ours.get("error")?.as_str()?, upstream.get("error")?.as_str()?);
-        // Upstream looks at the first byte before it reads.
-        let guess = "cannot convert RawExtension with unrecognized content type to unstructured";
-        let words = upstream.strip_suffix(guess).and_then(|start| ours.strip_prefix(start))?;
-        words.ends_with(" looking for beginning of value").then_some("exec-config-no-json")
+        let is_json = ours.starts_with("invalid JSON at line ");
+        let is_yaml = ours.starts_with("invalid YAML at line ");
+        let json = "json: error calling MarshalJSON for type runtime.RawExtension: ";
+        match upstream.strip_prefix(json) {
+            // Upstream looks at the first byte before it reads.
+            Some("cannot convert RawExtension with unrecognized content type to unstructured") => {
+                ours.ends_with(": expected a value").then_some("exec-config-no-json")
+            }
+            Some(words) => (is_json && is_no_json(words)).then_some("syntax-error-words"),
+            None => (is_yaml && is_no_yaml(upstream)).then_some("syntax-error-words"),
+        }
     }
 
     fn sort(upstream: &Value) -> &'static str {
@@ -124,21 +134,20 @@ impl Cluster {
 impl Config {
     fn read(&self) -> Result<Option<RawJson>, String> {
         match self {
-            Self::Program(json) => RawJson::parse(json).map(Some).map_err(|error| {
-                let words = error.go_message(json.as_bytes());
-                format!("json: error calling MarshalJSON for type runtime.RawExtension: {words}")
-            }),
+            Self::Program(json) => {
+                RawJson::parse(json).map(Some).map_err(|error| error.to_string())
+            }
             Self::Kubeconfig(yaml) => {
                 let text = kubeconfig(yaml);
-                let document = Document::read_yaml(text.as_bytes())
-                    .map_err(|error| error.go_message(text.as_bytes()))?;
+                let document =
+                    Document::read_yaml(text.as_bytes()).map_err(|error| error.to_string())?;
                 Ok(extension(&document.root.value).map(RawJson::from))
             }
         }
     }
 }
 
-/// The file that the oracle reads: lines that errors name are its lines.
+/// The file that the oracle reads.
 fn kubeconfig(extension: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{extensions: [{{name: {EXTENSION}, \

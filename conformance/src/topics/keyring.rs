@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-use super::texts::Text;
+use super::{syntax::is_no_json, texts::Text};
 use crate::Topic;
 
 pub(crate) struct Keyring;
@@ -164,7 +164,6 @@ fn names_the_secret(question: &Question, ours: &Value, upstream: &Value) -> bool
     let secret = number(ours).and_then(|at| question.secrets.get(usize::try_from(at).ok()?));
     let (Some(secret), true) = (secret, number(ours) == number(upstream)) else { return false };
     let Some(refusal) = pull_secret(secret).logins().err() else { return false };
-    let Some(text) = secret.data.get(refusal.key) else { return false };
     let (said, theirs) = (ours.get("error").and_then(Value::as_str), upstream.get("error"));
     let theirs = theirs.and_then(Value::as_str).unwrap_or_default();
     let KubernetesSecret { name, namespace, .. } = secret;
@@ -172,7 +171,7 @@ fn names_the_secret(question: &Question, ours: &Value, upstream: &Value) -> bool
     let begins = format!("pull secret {shown}: its {} is no docker configuration; ", refusal.key);
     said.is_some_and(|said| said.starts_with(&begins))
         && match refusal.source.problem() {
-            DockerConfigProblem::Json(error) => error.go_message(&text.to_bytes()) == theirs,
+            DockerConfigProblem::Json(_) => is_no_json(theirs),
             // A wrong `auth` is said at once, a wrong type at the end.
             DockerConfigProblem::Field(_) => {
                 theirs.starts_with("json: cannot unmarshal ") || is_about_auth(theirs)

@@ -7,7 +7,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::document::{FieldError, FieldPath, Node, Position, Reading};
+use crate::document::{FieldError, FieldPath, Node, Position, Reading, folded_name};
 
 /// A field of a message whose value cannot be what it must be. It never quotes the message: the path has only names
 /// that the message's type defines, and numbers for the rest (`auth[2].password`).
@@ -105,14 +105,16 @@ impl TypeMeta {
         let mut meta = Self::default();
         let reading = Reading::default();
         reading.root(root).entries(|name, item| {
-            let (name, target) = match fold(name.expose()).as_str() {
+            let (name, target) = match folded_name(name.expose()).as_str() {
                 "apiversion" => ("apiVersion", &mut meta.api_version),
                 "kind" => ("kind", &mut meta.kind),
                 _ => return Ok(()),
             };
             // Under the name that it should have.
-            item.read_text(target)
-                .map_err(|error| FieldError { path: FieldPath::of(name), ..error })
+            item.read_text(target).map_err(|mut error| {
+                error.path = FieldPath::of(name);
+                error
+            })
         })?;
         Ok(meta)
     }
@@ -125,18 +127,6 @@ impl TypeMeta {
             Some(parts) => Some(parts),
         }
     }
-}
-
-/// A field's name as Go's plain JSON decoder compares it: without regard to case. Two letters beyond ASCII fold into `s` and
-/// `k`.
-pub fn fold(name: &str) -> String {
-    name.chars()
-        .map(|c| match c {
-            '\u{17f}' => 's',
-            '\u{212a}' => 'k',
-            other => other.to_ascii_lowercase(),
-        })
-        .collect()
 }
 
 #[cfg(test)]

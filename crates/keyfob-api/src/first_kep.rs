@@ -7,10 +7,9 @@
 use thiserror::Error;
 
 use crate::{
-    Secret, Timestamp,
+    JsonWriter, Secret, Timestamp,
     answer::{InvalidField, SeenName, TypeMeta},
     document::{Document, FieldError, Item, JsonError, Reading, Shape},
-    encode::JsonWriter,
 };
 
 const RESPONSE_KIND: &str = "RegistryCredentialPluginResponse";

@@ -18,7 +18,7 @@ use self::{
     address::AddressError,
     escape::{Part, unescape},
 };
-use crate::go_quote::Quoted;
+use crate::Quoted;
 
 /// A parsed `https://` URL: percent-decoded, so neither part need be UTF-8.
 #[derive(Debug, PartialEq, Eq)]

@@ -274,6 +274,16 @@ fn check_digest(image: &str, digest: &str) -> Result<(), ImageError> {
     }
 }
 
+/// The registry in an image name: what stands before its first slash, as a kubelet and its plugins read it. Nothing is
+/// checked, and no default is filled in.
+///
+/// ```
+/// assert_eq!(keyfob_api::registry_of("registry.example:5000/team/app"), "registry.example:5000");
+/// ```
+pub fn registry_of(image: &str) -> &str {
+    image.split_once('/').map_or(image, |(registry, _)| registry)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -108,13 +108,12 @@ fn of_many_repeated_keys_a_hundred_are_listed_and_the_rest_is_counted() {
     assert!(message.ends_with("\n  and 9899 more keys already set in map"), "{message}");
 }
 
-/// Go's words for a mapping that is a key quote all of it; looking for its repeated keys took minutes.
 #[test]
-fn a_mapping_of_many_keys_that_is_a_key_is_described_in_no_time() {
+fn a_mapping_of_many_keys_that_is_a_key_is_refused_in_no_time() {
     let keys: Vec<String> = (0..20_000).map(|n| format!("a{n}: 1")).collect();
     let text = format!("? {{{}}}\n: 1\n", keys.join(", "));
 
     let error = Document::read_yaml(text.as_bytes()).unwrap_err();
 
-    assert!(error.go_message(text.as_bytes()).starts_with("yaml: invalid map key: map["));
+    assert_eq!(error.to_string(), "invalid YAML at line 1, column 3: invalid map key");
 }

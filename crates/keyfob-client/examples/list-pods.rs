@@ -15,9 +15,10 @@ use kube::{Api, ResourceExt as _, api::ListParams};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let context_name = env::args().nth(1).unwrap_or_default();
+    let mut overrides = Overrides::default();
+    overrides.context_name = env::args().nth(1).unwrap_or_default();
     let kubeconfig = LoadingRules::from_environment(&SystemEnvironment).load()?;
-    let config = kubeconfig.client_config(&Overrides { context_name, ..Overrides::default() })?;
+    let config = kubeconfig.client_config(&overrides)?;
     // Keep one `Clients` for the whole program: clients that it makes share plugins and connections.
     let client = Clients::system().connect(&config)?;
 

@@ -1,6 +1,6 @@
 //! Use, wait or run.
 //!
-//! A credential that is good is used: no lock, no wait. Otherwise there is one run of the plugin for all who ask, and it
+//! A credential that is good is used without waiting for anybody. Otherwise there is one run of the plugin for all who ask, and it
 //! belongs to none of them.
 //!
 //! A credential that a server refused can be replaced at once ([`Authenticator::refused`]), or when somebody next needs one
@@ -14,7 +14,6 @@ mod boarding;
 mod error;
 mod flight;
 mod hint;
-mod moment;
 mod patience;
 mod plugin;
 mod refusal;
@@ -33,7 +32,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use keyfob_api::{ExecResponse, ExecVersion};
 
-pub use error::{AuthError, NotInteractive};
+pub use error::{AuthError, NotInteractive, StartError};
 pub use hint::Help;
 pub(crate) use plugin::Plugin;
 pub use status::AuthenticatorStatus;
@@ -41,7 +40,6 @@ pub use status::AuthenticatorStatus;
 use crate::{Behaviour, Credential, ExecConfig, Identity, World, metrics::Metrics};
 use boarding::Cause;
 use flight::Arrival;
-use moment::AtomicMoment;
 use patience::Patience;
 
 /// What a run comes to.
@@ -59,10 +57,6 @@ pub(crate) struct Inner {
     behaviour: Behaviour,
     pub(crate) metrics: Metrics,
     current: ArcSwapOption<Credential>,
-    /// That of the current credential; 0 before the first.
-    generation: AtomicU64,
-    /// From when on a use of the current credential starts a run in the background, once it is time for that at all.
-    refresh_from: AtomicMoment,
     /// The newest generation that a server has accepted.
     accepted: AtomicU64,
     /// The newest generation that was invalidated: it and all before it are no longer used, if a new one can be had.
@@ -82,6 +76,9 @@ pub trait IdentityObserver: Send + Sync {
 pub(crate) struct Desk {
     flight: Option<Arrival>,
     patience: Patience,
+    /// From when on a use of the current credential starts a run in the background, once it is time for that at all; never if
+    /// it is `None`.
+    refresh_from: Option<SystemTime>,
     /// The server's answer to the credential that was invalidated last, for plugins that are told of it.
     refusal: Option<ExecResponse>,
 }
@@ -99,8 +96,6 @@ impl Authenticator {
             behaviour,
             metrics,
             current: ArcSwapOption::empty(),
-            generation: AtomicU64::new(0),
-            refresh_from: AtomicMoment::default(),
             accepted: AtomicU64::new(0),
             invalidated: AtomicU64::new(0),
             desk: Mutex::default(),
@@ -114,15 +109,6 @@ impl Authenticator {
         let current = self.inner.current.load();
         let credential = current.as_ref().filter(|credential| self.is_usable(credential))?;
         Some(Arc::clone(credential))
-    }
-
-    /// Makes a credential that somebody keeps the current one, good or not. Cheap if it is that already.
-    #[inline]
-    pub(crate) fn keep_current(&self, kept: &mut Option<Arc<Credential>>) {
-        let generation = self.inner.generation.load(Ordering::Acquire);
-        if kept.as_ref().map_or(0, |kept| kept.generation()) != generation {
-            *kept = self.current();
-        }
     }
 
     /// The credential: the one that is there, that of the run under way, or that of a new run.
@@ -213,20 +199,11 @@ impl Authenticator {
         Arc::strong_count(&self.inner) == 1
     }
 
-    /// Whether a credential may be used now.
-    #[inline]
-    pub(crate) fn is_usable(&self, credential: &Credential) -> bool {
-        let clock = &self.inner.world.clock;
-        !self.is_invalidated(credential)
-            && (credential.is_calm(|| clock.now_roughly())
-                || self.is_still_usable(credential, clock.now()))
-    }
-
-    /// Using one that ends soon has a new one fetched.
-    #[cold]
-    fn is_still_usable(&self, credential: &Credential, now: SystemTime) -> bool {
-        let is_usable = credential.is_usable(now);
-        if is_usable && credential.ends_soon(now) && self.inner.refresh_from.is_over(now) {
+    /// Whether a credential may be used now. Using one that ends soon has a new one fetched.
+    fn is_usable(&self, credential: &Credential) -> bool {
+        let now = self.inner.world.clock.now();
+        let is_usable = !self.is_invalidated(credential) && credential.is_usable(now);
+        if is_usable && credential.ends_soon(now) {
             self.refresh_ahead(now);
         }
         is_usable

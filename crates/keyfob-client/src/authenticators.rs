@@ -5,11 +5,13 @@
 //! the last few are kept (upstream keeps all for ever); v1alpha1 can be allowed.
 
 mod key;
+#[cfg(feature = "metrics")]
+mod metrics;
 
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use keyfob_api::{ExecCluster, ExecVersion, Quoted};
@@ -17,26 +19,20 @@ use keyfob_exec::{
     Clock, Environment, ProcessRunner, ProcessTerminal, Runner, SystemClock, SystemEnvironment,
     Terminal,
 };
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _},
-    metrics::gauge::ConstGauge,
-    registry::Registry,
-};
 use thiserror::Error;
 
 use crate::{
-    Authenticator, Behaviour, ExecConfig, Messages, PolicyError,
-    authenticator::Plugin,
-    metrics::{Metrics, seconds_from},
+    Authenticator, Behaviour, ExecConfig, Messages, PolicyError, authenticator::Plugin,
+    metrics::Metrics,
 };
 use key::Key;
 
 /// How many are kept that nobody uses: enough for a program that makes its clients anew all the time.
 const MOST_IDLE: usize = 64;
 
-/// The outside world of authenticators.
+/// The outside world of authenticators. Start with [`World::system`], and replace what shall be different.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct World {
     /// By which credentials expire.
     pub clock: Arc<dyn Clock>,
@@ -158,13 +154,6 @@ impl Authenticators {
         &self.shared.world
     }
 
-    /// Has what they count read with the metrics of a registry.
-    pub fn register(&self, registry: &mut Registry) {
-        let metrics = self.shared.metrics.clone();
-        let shared = Arc::downgrade(&self.shared);
-        registry.register_collector(Box::new(Collected { metrics, shared }));
-    }
-
     fn version(&self, api_version: &str) -> Result<ExecVersion, UnusableExec> {
         match api_version.parse() {
             Ok(ExecVersion::V1Alpha1) if !self.shared.behaviour.v1alpha1 => None,
@@ -177,15 +166,6 @@ impl Authenticators {
 impl Shared {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many seconds the certificate that ends first still has; infinitely many if there is none.
-    fn time_to_live(&self) -> f64 {
-        let known = self.known();
-        let current =
-            known.authenticators.values().filter_map(|entry| entry.authenticator.current());
-        let ends = current.filter_map(|credential| Some(credential.identity()?.not_after()));
-        ends.min().map_or(f64::INFINITY, |end| -seconds_from(end, self.world.clock.now()))
     }
 }
 
@@ -209,32 +189,6 @@ impl fmt::Debug for Shared {
             .field("known", &self.known().authenticators.len())
             .field("behaviour", &self.behaviour)
             .finish_non_exhaustive()
-    }
-}
-
-/// What a registry reads.
-struct Collected {
-    metrics: Metrics,
-    shared: Weak<Shared>,
-}
-
-impl Collector for Collected {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        self.metrics.encode(&mut encoder)?;
-        let left = self.shared.upgrade().map_or(f64::INFINITY, |shared| shared.time_to_live());
-        let gauge = ConstGauge::new(left);
-        gauge.encode(encoder.encode_descriptor(
-            "rest_client_exec_plugin_ttl_seconds",
-            "[ALPHA] Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec plugin. The value is in seconds until certificate expiry (negative if already expired). If auth exec plugins are unused or manage no TLS certificates, the value will be +INF.",
-            None,
-            gauge.metric_type(),
-        )?)
-    }
-}
-
-impl fmt::Debug for Collected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Collected")
     }
 }
 

@@ -3,7 +3,13 @@
 use std::time::Duration;
 
 /// How an authenticator and its transports behave where upstream leaves it open, or does worse.
+///
+/// ```
+/// let mut behaviour = keyfob_client::Behaviour::default();
+/// behaviour.deadline = Some(std::time::Duration::from_secs(30));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Behaviour {
     /// After how long a run without a terminal is killed. Upstream: never.

@@ -15,12 +15,13 @@ use crate::{AuthProvider, ExecConfig};
 pub use build::{ClientConfigError, EXEC_EXTENSION};
 pub(crate) use file::read_file;
 pub use file::{FileError, FileProblem};
-pub use unusable::UnusableConfig;
+pub use unusable::{InvalidAuthorities, UnusableConfig};
 
 /// A server, whom to trust, and as whom to speak.
 ///
 /// `Debug` tells what there is, not what it says.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct ClientConfig {
     /// The server's address, as it will be used.
     pub server: String,
@@ -42,6 +43,7 @@ pub struct ClientConfig {
 
 /// How a server proves who it is.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerTls {
     /// The name to check the certificate against, if not the address.
     pub server_name: String,
@@ -55,6 +57,7 @@ pub struct ServerTls {
 
 /// What a user of a kubeconfig has of its own. `Debug` tells which, not what.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct StaticCredentials {
     /// A bearer token.
     pub token: Option<Secret<String>>,
@@ -78,6 +81,7 @@ pub struct StaticCredentials {
 
 /// As whom to act.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors fields of a kubeconfig, and is written out")]
 pub struct Impersonation {
     /// `as`
     pub user: String,

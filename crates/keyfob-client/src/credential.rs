@@ -11,7 +11,6 @@ use std::{
 
 use http::HeaderValue;
 use keyfob_api::{ExecCredentialStatus, Secret, Timestamp};
-use keyfob_exec::TICK;
 use thiserror::Error;
 
 use crate::{Behaviour, Identity};
@@ -31,8 +30,6 @@ pub struct Credential {
     usable_until: Option<SystemTime>,
     /// When it is time for a new one.
     refresh_from: Option<SystemTime>,
-    /// Until when there is nothing to think about, by a clock that is a tick behind.
-    calm_until: Option<SystemTime>,
 }
 
 impl Credential {
@@ -51,9 +48,6 @@ impl Credential {
         let usable_until = end.map(|end| at_least.map_or(end, |at_least| at_least.max(end)));
         let refresh_from =
             end.filter(|_| behaviour.refresh_ahead).and_then(|end| ahead(fetched, end));
-        let calm_until = refresh_from
-            .or(usable_until)
-            .map(|end| end.checked_sub(2 * TICK).unwrap_or(SystemTime::UNIX_EPOCH));
         let authorization = token.as_ref().map(authorization);
         Self {
             generation,
@@ -64,7 +58,6 @@ impl Credential {
             fetched,
             usable_until,
             refresh_from,
-            calm_until,
         }
     }
 
@@ -111,13 +104,6 @@ impl Credential {
     pub(crate) fn ends_soon(&self, now: SystemTime) -> bool {
         self.refresh_from.is_some_and(|from| from <= now)
     }
-
-    /// Whether there is nothing to think about: it is neither time for a new one, nor has it ended. The time need not be
-    /// exact.
-    #[inline]
-    pub(crate) fn is_calm(&self, roughly_now: impl FnOnce() -> SystemTime) -> bool {
-        self.calm_until.is_none_or(|end| roughly_now() < end)
-    }
 }
 
 /// When a new one is fetched while one is still used: in the last fifth of its life, but not more than five minutes and not
@@ -134,8 +120,6 @@ pub(crate) fn authorization(token: &Secret<String>) -> Result<HeaderValue, Unusa
     let value = HeaderValue::from_bytes(bearer.expose().as_bytes());
     let mut value = value.map_err(|_| UnusableToken)?;
     value.set_sensitive(true);
-    // The first clone of a value makes it one that can be shared; from then on a clone allocates nothing.
-    drop(value.clone());
     Ok(value)
 }
 

@@ -5,21 +5,23 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use keyfob_api::{ExecVersion, RawJson};
+use keyfob_api::{ExecVersion, RawJson, Secret};
 
 use crate::PluginPolicy;
 
 /// The `exec` of a user, with what the program around it has to say.
 ///
-/// `Debug` hides arguments, environment and the cluster's extension: all of them may hold secrets.
+/// `Debug` hides arguments, environment and the cluster's extension: all of them may hold secrets. Arguments are plain strings
+/// nevertheless, because every process on the machine can read the arguments of another.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors `exec` of a kubeconfig, and is written out")]
 pub struct ExecConfig {
     /// What to run: a name for `PATH`, or a path.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables over the host's environment, in order.
-    pub env: Vec<(String, String)>,
+    /// Variables over the host's environment, in order. Any value may be a secret.
+    pub env: Vec<(String, Secret<String>)>,
     /// The version of `ExecCredential` to speak: the full name, as it is written.
     pub api_version: String,
     /// What to tell a person whose plugin is not installed.

@@ -9,18 +9,24 @@ mod connections;
 mod convert;
 mod proxies;
 mod shown;
+mod tls;
 mod token_file;
 mod transport;
 mod transports;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    str::Utf8Error,
+    sync::Arc,
+};
 
-use keyfob_api::{Secret, SecretSet};
+use keyfob_api::{Quoted, Secret, SecretSet};
 use keyfob_exec::{Environment, SystemEnvironment};
 use kube::{
     Client, Config,
     client::{ConfigExt as _, retry::RetryPolicy},
 };
+use rustls::client::VerifierBuilderError;
 use secrecy::ExposeSecret as _;
 use thiserror::Error;
 use tower::{ServiceBuilder, retry::RetryLayer, util::MapRequestLayer};
@@ -32,7 +38,7 @@ use self::{
     transports::{Key, Transport, Transports},
 };
 use crate::{
-    Authenticator, Authenticators, ClientConfig, ExecLayer, Identity, IdentityError,
+    Authenticator, Authenticators, ClientConfig, ExecLayer, FileError, Identity, IdentityError,
     UnusableConfig, UnusableExec, UnusableToken, credential::authorization,
 };
 
@@ -165,35 +171,14 @@ impl Clients {
         authenticator: Option<Authenticator>,
         identity: Option<&Arc<Identity>>,
     ) -> Result<Transport, ClientError> {
-        // The one TLS stack of this process; it fails only if somebody chose one before.
-        rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
         let key = Key::new(config, authenticator.as_ref(), identity);
         self.transports.get_or_open(key, || {
-            let mut tls = config.rustls_client_config().map_err(ClientError::kube)?;
-            if !config.accept_invalid_certs {
-                trust(&mut tls, config);
-            }
-            let dialer = Dialer::new(config, tls)?;
+            let dialer = Dialer::new(config, tls::client_config(config)?)?;
             Ok(match authenticator {
                 Some(authenticator) => dialer.rotating(authenticator),
                 None => dialer.fixed(identity),
             })
         })
-    }
-}
-
-/// Trusts the servers whose own certificate a kubeconfig names as their authority, too.
-fn trust(tls: &mut rustls::ClientConfig, config: &Config) {
-    let provider = Arc::clone(tls.crypto_provider());
-    let verifier = if let Some(file) = &config.root_cert_file {
-        keyfob_net::tls::verifier_of_file(file.clone(), provider)
-    } else {
-        let authorities = config.root_cert.iter().flatten().cloned();
-        keyfob_net::tls::verifier_of(authorities.map(Into::into).collect(), provider)
-    };
-    // Without an authority that can be read, the choice of `kube` stands.
-    if let Ok(verifier) = verifier {
-        tls.dangerous().set_certificate_verifier(verifier);
     }
 }
 
@@ -219,17 +204,51 @@ pub enum ClientError {
     /// The name to check the server's certificate against is none.
     #[error("tls-server-name is neither a DNS name nor an IP address")]
     ServerName,
-    /// A certificate or key of the user is not in base64, or its file cannot be read.
-    #[error("{0}")]
-    User(String),
+    /// A file that the user names cannot be read.
+    #[error("cannot read {field} of the user")]
+    UserFile {
+        /// Which file, by its name in a kubeconfig.
+        field: &'static str,
+        /// Why not.
+        source: FileError,
+    },
+    /// The user's certificate or key is not in base64. There is no source, because it would quote a byte of the key.
+    #[error("{field}-data is not in base64")]
+    NotBase64 {
+        /// Which of them, by its name in a kubeconfig.
+        field: &'static str,
+    },
+    /// The user's certificate or key is not even text, and so not in PEM.
+    #[error("{field} is not in PEM")]
+    NotText {
+        /// Which of them, by its name in a kubeconfig.
+        field: &'static str,
+        /// Where it stops being text.
+        source: Utf8Error,
+    },
+    /// The file of the user's token has nothing in it. The sentence is upstream's.
+    #[error("read empty token from file {}", Quoted(&*path.to_string_lossy()))]
+    EmptyTokenFile {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The plugin of a `kube::Config` shall run without some variables, which no kubeconfig can ask for.
+    #[error("drop_env of a kube::Config is not supported")]
+    DropEnv,
     /// The proxy's address is none; it may hold a password, so it is not shown.
     #[error(
         "the proxy's address is no http, https or socks5 URL (proxy-url of the kubeconfig, or HTTPS_PROXY)"
     )]
     Proxy,
+    /// None of the certificates to check the server's with can be read, or the machine has none.
+    #[error("unable to load root certificates")]
+    Authorities(#[source] VerifierBuilderError),
+    /// There is no TLS to be had.
+    #[error("TLS cannot be set up")]
+    Tls(#[source] rustls::Error),
     /// `kube` refuses the rest of the configuration.
-    #[error("kube refuses the configuration: {0}")]
-    Kube(Box<kube::Error>),
+    #[error("kube refuses the configuration")]
+    Kube(#[source] Box<kube::Error>),
 }
 
 impl ClientError {

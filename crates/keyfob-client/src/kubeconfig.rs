@@ -30,7 +30,7 @@ pub use error::{KubeconfigError, LoadError, LoadProblem};
 pub use hint::printable_hint;
 pub use load::{LoadingRules, RelativePaths};
 pub use select::{NotFound, Overrides, Selection};
-pub use validate::{ConfigProblem, InvalidConfiguration};
+pub use validate::{ConfigProblem, InvalidConfiguration, InvalidProxy};
 
 /// Named values that are not ours to understand. `null` is kept as such.
 pub type Extensions = BTreeMap<String, Option<RawJson>>;
@@ -58,6 +58,7 @@ pub type Extensions = BTreeMap<String, Option<RawJson>>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct Kubeconfig {
     /// `current-context`
     pub current_context: String,

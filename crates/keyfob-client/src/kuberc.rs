@@ -15,12 +15,17 @@ mod tests;
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use keyfob_exec::{Environment, read_bounded};
+use keyfob_exec::{
+    Environment,
+    go::{clean_path, error_text},
+    read_bounded,
+};
 use thiserror::Error;
 
-use crate::{PluginPolicy, PolicyError, clean::clean_path, system_words::system_words};
+use crate::{PluginPolicy, PolicyError};
 use preference::Preference;
 pub use preference::{PreferenceError, Problem as PreferenceProblem};
 
@@ -48,10 +53,7 @@ impl Kuberc {
             Ok(text) => text,
             Err(error) if place.may_be_missing(&error) => return Ok(None),
             Err(error) => {
-                return Err(KubercError::Unreadable {
-                    path: path.into(),
-                    reason: system_words(&error),
-                });
+                return Err(KubercError::Unreadable { path: path.into(), error: error.into() });
             }
         };
         let error = |reason| KubercError::Invalid { path: path.into(), reason };
@@ -121,7 +123,7 @@ impl Place {
 }
 
 /// Why nobody knows which plugins may be run. Nothing may be run then.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum KubercError {
     /// A file is named, and files are switched off.
@@ -131,14 +133,15 @@ pub enum KubercError {
     Off,
     /// The file cannot be read.
     #[error(
-        "kuberc: open {}: {reason}: no plugin is run without its policy; mend the file, or set KUBERC=off",
-        path.display()
+        "kuberc: open {}: {}: no plugin is run without its policy; mend the file, or set KUBERC=off",
+        path.display(),
+        error_text(error)
     )]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
-        reason: String,
+        /// What the system says. Part of the sentence, so it is no source.
+        error: Arc<io::Error>,
     },
     /// It cannot be understood.
     #[error(

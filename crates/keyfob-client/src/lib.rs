@@ -1,15 +1,16 @@
-//! From a kubeconfig's `exec` user to authenticated requests.
+#![doc = include_str!("../README.md")]
 //!
-//! Kubeconfig files → [`Kubeconfig`] → a context → [`ClientConfig`] with an [`ExecConfig`] → [`Authenticators::get`] → an
-//! [`Authenticator`] that runs the plugin when it must → a [`Credential`] with a generation → a header ([`ExecLayer`]) and
-//! a handshake ([`Rotating`]). A 401 names the generation it used.
+//! # The main types
 //!
-//! Beside it, [`ExecCache`] keeps what plugins answer for all processes of a user.
+//! - [`LoadingRules`] and [`Kubeconfig`]: the files, merged; [`ClientConfig`]: what a context and its overrides come to.
+//! - [`ExecConfig`]: the plugin of a user; [`PluginPolicy`] and [`Kuberc`]: whether it may be run.
+//! - [`Authenticators`] and [`Authenticator`]: run the plugin when needed; [`Credential`]: its answer, with a generation.
+//! - [`ExecLayer`]: the header of each request; [`Rotating`]: connections that follow the client certificate.
+//! - [`Behaviour`]: where this crate does better than client-go, and a switch back to what client-go does.
 
 mod authenticator;
 mod authenticators;
 mod behaviour;
-mod clean;
 mod client_config;
 mod credential;
 mod exec_config;
@@ -19,34 +20,37 @@ mod kube;
 mod kubeconfig;
 mod kuberc;
 mod layer;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "metrics/disabled.rs"]
 mod metrics;
 mod policy;
 mod rotating;
-mod system_words;
 mod terminal;
 
 #[cfg(feature = "kube")]
 pub use self::kube::{ClientError, Clients};
 pub use authenticator::{
     AuthError, Authenticator, AuthenticatorStatus, Help, IdentityObserver, NotInteractive,
+    StartError,
 };
 pub use authenticators::{Authenticators, UnusableExec, World};
 pub use behaviour::{Behaviour, OldConnections};
-pub use clean::clean;
 pub use client_config::{
     ClientConfig, ClientConfigError, EXEC_EXTENSION, FileError, FileProblem, Impersonation,
-    ServerTls, StaticCredentials, UnusableConfig,
+    InvalidAuthorities, ServerTls, StaticCredentials, UnusableConfig,
 };
 pub use credential::{Credential, UnusableToken};
 pub use exec_config::{ExecConfig, InteractiveMode};
 pub use identity::{Identity, IdentityError, SkippedBlocks};
 pub use kubeconfig::{
     AuthProvider, Cluster, ConfigProblem, Context, Dialect, ExecEdit, Extensions,
-    InvalidConfiguration, Kubeconfig, KubeconfigError, LoadError, LoadProblem, LoadingRules,
-    NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
+    InvalidConfiguration, InvalidProxy, Kubeconfig, KubeconfigError, LoadError, LoadProblem,
+    LoadingRules, NotFound, Overrides, RelativePaths, Selection, Source, User, printable_hint,
 };
 pub use kuberc::{Kuberc, KubercError, PreferenceError, PreferenceProblem};
-pub use layer::{ExecError, ExecFuture, ExecLayer, ExecService, ReplayBody};
+pub use layer::{ExecError, ExecLayer, ExecService, ReplayBody};
 pub use policy::{
     Allowed, Denied, LookPathError, PluginPolicy, PolicyError, PolicyFlagsError, PolicyType,
 };

@@ -1,4 +1,5 @@
-//! What can be counted: upstream's metrics under their own names, and ours.
+//! What can be counted: upstream's metrics under their own names, and ours. Compiled with the feature `metrics` only; without it
+//! `metrics/disabled.rs` stands here.
 //!
 //! Upstream: `plugin/pkg/client/auth/exec/metrics.go`, and `component-base/metrics/prometheus/restclient`.
 //! Differs: in the `OpenMetrics` format the metadata of a counter is under its name without `_total`; the decisions of the
@@ -14,8 +15,9 @@ use std::{
 
 use keyfob_api::Timestamp;
 use keyfob_exec::{Finished, Status};
+use keyfob_metrics::EncodeAs;
 use prometheus_client::{
-    encoding::{DescriptorEncoder, EncodeMetric},
+    encoding::DescriptorEncoder,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
 };
 
@@ -162,7 +164,7 @@ impl Metrics {
     pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let all = &*self.0;
         let mut each =
-            |name: &str, help: &str, metric: &dyn Encode| metric.encode_as(encoder, name, help);
+            |name: &str, help: &str, metric: &dyn EncodeAs| metric.encode_as(encoder, name, help);
         each(
             "rest_client_exec_plugin_call",
             "[ALPHA] Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code. The exit code will be set to 0 if and only if the plugin call was successful.",
@@ -213,26 +215,5 @@ pub(crate) fn seconds_from(time: Timestamp, now: SystemTime) -> f64 {
     match now.duration_since(time) {
         Ok(after) => after.as_secs_f64(),
         Err(before) => -Duration::as_secs_f64(&before.duration()),
-    }
-}
-
-/// A metric that can be written under a name.
-trait Encode {
-    fn encode_as(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &str,
-        help: &str,
-    ) -> Result<(), fmt::Error>;
-}
-
-impl<M: EncodeMetric> Encode for M {
-    fn encode_as(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &str,
-        help: &str,
-    ) -> Result<(), fmt::Error> {
-        self.encode(encoder.encode_descriptor(name, help, None, self.metric_type())?)
     }
 }

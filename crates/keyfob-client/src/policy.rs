@@ -13,10 +13,9 @@ mod look_path;
 use std::path::{Path, PathBuf};
 
 use keyfob_api::Quoted;
-use keyfob_exec::{Environment, Program};
+use keyfob_exec::{Environment, Program, go::clean};
 use thiserror::Error;
 
-use crate::clean::clean;
 pub use flags::PolicyFlagsError;
 pub use look_path::LookPathError;
 
@@ -37,6 +36,10 @@ pub use look_path::LookPathError;
 /// # Ok::<(), keyfob_client::PolicyError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a policy of upstream is these two, and is written out"
+)]
 pub struct PluginPolicy {
     /// What the policy is.
     pub policy_type: PolicyType,

@@ -10,13 +10,13 @@
 
 use std::{
     fmt,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError, Weak},
     task::{Context, Poll},
 };
 
 use arc_swap::ArcSwapOption;
 use http::Request;
+use keyfob_exec::BoxFuture;
 use rustls::{
     ClientConfig,
     client::{ResolvesClientCert, Resumption},
@@ -35,6 +35,7 @@ use crate::{
 pub struct Rotating<S>(Arc<Shared<S>>);
 
 /// A service that knows one identity, and how to end its connections.
+#[expect(clippy::exhaustive_structs, reason = "callers build it, and nothing else is needed")]
 pub struct Opened<S> {
     /// The service.
     pub service: S,
@@ -139,7 +140,7 @@ where
 {
     type Response = S::Response;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))

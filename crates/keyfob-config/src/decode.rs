@@ -3,6 +3,9 @@
 //! Upstream: `decode` in `pkg/credentialprovider/plugin/config.go`, strict since 1.32.
 //! Differs: KEP-4412's `serviceAccountAnnotationKeys` is read in v1 (upstream: an unknown field), and so is the first KEP's
 //! configuration. A file that begins like Kubernetes' binary format is read as text (upstream: fails in another way).
+//! Differs: a text that is neither JSON nor YAML and a value of a wrong type are told with line and column, in our own words
+//! (upstream: Go's). Of several wrong values the first is told (upstream: a wrong duration before the others).
+//! Differs: nothing of a file without `kind` or `apiVersion` is quoted (upstream: all of it).
 
 use std::{mem, sync::Arc};
 
@@ -13,14 +16,14 @@ use keyfob_api::document::{
 
 use super::{
     EnvVar, ErrorKind, Origin, Place, Protocol, ProviderConfig, ReadProblem, TokenAttributes,
-    TokenDialect, conceal,
+    TokenDialect,
     dialect::{self, FIRST_KEP_FIELDS},
     fields::{Access, Field},
     help,
     meta::{Meta, NotOurs},
     provider_config::{PROVIDER_FIELDS, TOKEN_FIELDS, VARIABLE_FIELDS},
     read_error::{Fault, finding},
-    schema::{self, CONFIG, FIRST_KEP, Object, Version, WrongValue},
+    schema::{CONFIG, FIRST_KEP, Object, Version},
 };
 
 pub(super) type Provider = (ProviderConfig, Origin);
@@ -34,21 +37,14 @@ pub(super) struct Decoded {
 
 pub(super) fn decode(file: &Arc<str>, text: &[u8]) -> Result<Decoded, Fault> {
     let document = Document::read(text).map_err(|error| syntax(file, text, &error))?;
-    let body = || conceal::body(text, &document);
-    let meta = Meta::of(&document.root).map_err(|why| not_ours(file, body, None, why))?;
-    let version = match meta.version() {
-        Ok(version) => version,
-        Err(why) => {
-            refuse_fields_of_another_kind(file, &document, &why)?;
-            return Err(not_ours(file, body, Some(&meta), why));
-        }
-    };
-    let object = if version == Version::FirstKep { &FIRST_KEP } else { &CONFIG };
-    schema::check(&document.root, object, version).map_err(|wrong| wrong_value(file, wrong))?;
-
+    let meta = Meta::of(&document.root)
+        .map_err(|error| wrong_value(file, &error, Some(help::META.to_owned())))?;
+    let version = meta.version().map_err(|why| not_ours(file, &meta, why))?;
     let reading = Reading::default();
+    let object = if version == Version::FirstKep { &FIRST_KEP } else { &CONFIG };
     let providers = providers(reading.root(&document.root), object, version);
-    let mut providers = providers.map_err(|error| unforeseen(file, &error))?;
+    let mut providers =
+        providers.map_err(|error| wrong_value(file, &error, help::wrong_value(&error, version)))?;
     refuse_issues(file, &document, version, &reading.into_issues())?;
     for (_, origin) in &mut providers {
         origin.file = Some(file.clone());
@@ -137,9 +133,7 @@ impl Reader {
         let path = if path.is_empty() { field.today } else { &format!("{path}.{}", field.today) };
         self.note(path, item.node());
         match &field.value {
-            Access::Text(lens) | Access::NamedText(_, lens) => {
-                item.read_text((lens.get_mut)(target))?;
-            }
+            Access::Text(lens) => item.read_text((lens.get_mut)(target))?,
             Access::SecretText(lens) => item.read_secret((lens.get_mut)(target))?,
             Access::Texts(lens) => *(lens.get_mut)(target) = self.texts(item, path)?,
             Access::Duration(lens) => *(lens.get_mut)(target) = item.duration()?,
@@ -155,7 +149,7 @@ impl Reader {
             Access::ExtraArguments(lens) => {
                 *(lens.get_mut)(target) = dialect::extra_arguments(item)?;
             }
-            Access::Ignored => {}
+            Access::Ignored => drop(item.string()?),
         }
         Ok(())
     }
@@ -204,93 +198,34 @@ impl Reader {
 }
 
 fn syntax(file: &Arc<str>, text: &[u8], error: &DocumentError) -> Fault {
-    let (go, plain, at) = match error {
-        DocumentError::Json(error) => (
-            format!("couldn't get version/kind; json parse error: {}", error.go_message(text)),
-            format!("invalid JSON: {}", error.problem),
-            error.at,
-        ),
-        DocumentError::Yaml(error) => {
-            (conceal::yaml(text, error), format!("invalid YAML: {}", error.problem), error.at)
-        }
-        other => (other.to_string(), other.to_string(), Position::START),
+    let (plain, at) = match error {
+        DocumentError::Json(error) => (format!("invalid JSON: {}", error.problem), error.at),
+        DocumentError::Yaml(error) => (format!("invalid YAML: {}", error.problem), error.at),
+        other => (other.to_string(), Position::START),
     };
-    let help = help::syntax(text, error);
-    let error = finding(ErrorKind::Syntax, plain, file, Some(at), help);
-    Fault::new(ReadProblem::Syntax, go, error)
+    let finding = finding(ErrorKind::Syntax, plain, file, Some(at), help::syntax(text, error));
+    Fault::new(ReadProblem::Syntax, error.to_string(), finding)
 }
 
-/// `body` is the file's text as it may be quoted.
-fn not_ours(
-    file: &Arc<str>,
-    body: impl Fn() -> String,
-    meta: Option<&Meta>,
-    why: NotOurs,
-) -> Fault {
-    let kind_at = meta.and_then(|meta| meta.kind_at);
-    let version_at = meta.and_then(|meta| meta.api_version_at);
-    let (go, plain, at) = match why {
-        NotOurs::Type(message, at) => {
-            let go = format!("couldn't get version/kind; json parse error: {message}");
-            let error = finding(ErrorKind::Type, message, file, Some(at), Some(help::META.into()));
-            return Fault::new(ReadProblem::Type, go, error);
+fn not_ours(file: &Arc<str>, meta: &Meta, why: NotOurs) -> Fault {
+    let (text, at) = match why {
+        NotOurs::MissingKind => ("Object 'Kind' is missing".to_owned(), None),
+        NotOurs::MissingVersion => {
+            ("Object 'apiVersion' is missing".to_owned(), meta.api_version_at)
         }
-        NotOurs::MissingKind => (
-            format!("Object 'Kind' is missing in '{}'", body()),
-            "Object 'Kind' is missing".into(),
-            None,
-        ),
-        NotOurs::MissingVersion => (
-            format!("Object 'apiVersion' is missing in '{}'", body()),
-            "Object 'apiVersion' is missing".into(),
-            version_at,
-        ),
-        NotOurs::Kind(go) | NotOurs::OtherKind(go) => {
-            let plain = go.split(" in scheme ").next().unwrap_or_default().to_owned();
-            let at = match meta {
-                Some(meta) if meta.is_wrong_in_its_version() => version_at,
-                _ => kind_at.or(version_at),
-            };
-            (go, plain, at)
-        }
+        NotOurs::Kind(text) if meta.is_wrong_in_its_version() => (text, meta.api_version_at),
+        NotOurs::Kind(text) => (text, meta.kind_at.or(meta.api_version_at)),
     };
-    let help = Some(meta.map_or_else(|| help::META.to_owned(), help::kind));
-    let error = finding(ErrorKind::Kind, plain, file, at, help);
-    Fault::new(ReadProblem::Kind, go, error)
+    let plain = text.split(" in scheme ").next().unwrap_or_default();
+    let error = finding(ErrorKind::Kind, plain, file, at, Some(help::kind(meta)));
+    Fault::new(ReadProblem::Kind, text, error)
 }
 
-/// No other kind has `providers`. What else it has is not known here.
-fn refuse_fields_of_another_kind(
-    file: &Arc<str>,
-    document: &Document,
-    why: &NotOurs,
-) -> Result<(), Fault> {
-    let (NotOurs::OtherKind(_), Value::Map(_)) = (why, &document.root.value) else {
-        return Ok(());
-    };
-    let reading = Reading::default();
-    let read = reading.root(&document.root).object(&[], |_, _| Ok(()));
-    read.map_err(|error| unforeseen(file, &error))?;
-    let mut issues = reading.into_issues();
-    issues.retain(|issue| issue.path.to_string().eq_ignore_ascii_case("providers"));
-    refuse_issues(file, document, Version::V1, &issues)
-}
-
-fn wrong_value(file: &Arc<str>, wrong: WrongValue) -> Fault {
-    let help = help::wrong_value(&wrong);
-    let plain = wrong.message.clone();
-    let mut error = finding(ErrorKind::Type, plain, file, Some(wrong.at), help);
-    error.path = wrong.path;
-    Fault::new(ReadProblem::Type, wrong.message, error)
-}
-
-/// The types were checked, so that this happens only where Go has none: in the first KEP's `extraArgs`.
-fn unforeseen(file: &Arc<str>, error: &FieldError) -> Fault {
-    let text = format!("{}: {}", error.path, error.problem);
-    let help = help::extra_argument(&error.problem);
-    let mut finding = finding(ErrorKind::Type, text.clone(), file, Some(error.at), help);
+fn wrong_value(file: &Arc<str>, error: &FieldError, help: Option<String>) -> Fault {
+    let plain = format!("{}: {}", error.path, error.problem);
+    let mut finding = finding(ErrorKind::Type, plain, file, Some(error.at), help);
     finding.path = error.path.to_string();
-    Fault::new(ReadProblem::Type, text, finding)
+    Fault::new(ReadProblem::Type, error.to_string(), finding)
 }
 
 fn refuse_issues(

@@ -38,7 +38,8 @@ impl fmt::Display for Invalid {
 
 impl Error for Invalid {}
 
-/// One thing that is wrong with a configuration. Prints upstream's text.
+/// One thing that is wrong with a configuration. Prints upstream's text, but for [syntax](ErrorKind::Syntax) and
+/// [types](ErrorKind::Type), which are told in our own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigError {
@@ -46,7 +47,7 @@ pub struct ConfigError {
     pub path: String,
     /// What sort of thing is wrong.
     pub kind: ErrorKind,
-    /// Upstream's whole text about it.
+    /// The whole text about it.
     pub message: String,
     /// Where it is wrong.
     pub place: Option<Place>,

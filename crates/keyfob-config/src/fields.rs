@@ -45,8 +45,6 @@ impl Versions {
 /// How a value is reached, and what sort of value it is.
 pub(super) enum Access<T> {
     Text(Lens<T, String>),
-    /// A text of a type that Go has a name for.
-    NamedText(&'static str, Lens<T, String>),
     SecretText(Lens<T, Secret<String>>),
     Texts(Lens<T, Vec<String>>),
     Duration(Lens<T, Option<GoDuration>>),
@@ -57,7 +55,7 @@ pub(super) enum Access<T> {
     Kep4412Keys(Lens<T, TokenDialect>),
     /// The arguments of the first KEP, which are variables.
     ExtraArguments(Lens<T, Vec<EnvVar>>),
-    /// Allowed, and without a meaning: the first KEP's providers repeat the file's `apiVersion` and `kind`.
+    /// A text without a meaning: the first KEP's providers repeat the file's `apiVersion` and `kind`.
     Ignored,
 }
 
@@ -85,7 +83,6 @@ impl<T> Field<T> {
     fn wanted(&self) -> Type {
         match &self.value {
             Access::Text(_) | Access::SecretText(_) | Access::Ignored => Type::Text,
-            Access::NamedText(name, _) => Type::Named(name),
             Access::Texts(_) | Access::Kep4412Keys(_) => TEXTS,
             Access::Duration(_) => Type::Duration,
             Access::Bool(_) => Type::Bool,
@@ -98,7 +95,7 @@ impl<T> Field<T> {
     /// The value; nothing for a field of a proposal, which is translated when it is read.
     fn shown<'a>(&self, holder: &'a T) -> Option<FieldValue<'a>> {
         Some(match &self.value {
-            Access::Text(lens) | Access::NamedText(_, lens) => FieldValue::Text((lens.get)(holder)),
+            Access::Text(lens) => FieldValue::Text((lens.get)(holder)),
             Access::SecretText(lens) => FieldValue::Secret((lens.get)(holder)),
             Access::Texts(lens) => FieldValue::Texts((lens.get)(holder)),
             Access::Duration(lens) => FieldValue::Duration(*(lens.get)(holder)),

@@ -1,10 +1,11 @@
 //! Paths and system errors as Go prints them.
 //!
-//! Upstream: `filepath.Clean`, `os.PathError` and `syscall.Errno` of Go 1.26.
+//! Upstream: `filepath.Join` and `os.PathError` of Go 1.26.
 
 use std::{fmt, io, path::Path};
 
 use keyfob_api::Quoted;
+use keyfob_exec::go::{clean, error_text};
 
 /// A path in Go's double quotes.
 pub(super) fn quoted(path: &Path) -> String {
@@ -21,37 +22,13 @@ pub(super) struct PathError<'a> {
 
 impl fmt::Display for PathError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.operation, self.path.display(), words(self.error))
+        write!(f, "{} {}: {}", self.operation, self.path.display(), error_text(self.error))
     }
-}
-
-/// Go has the C library's words, in lower case and without a number.
-pub(super) fn words(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::InvalidInput {
-        return "invalid argument".to_owned();
-    }
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_ascii_lowercase());
-    first.into_iter().chain(characters).collect()
 }
 
 /// The entry of a directory, written as `filepath.Join` does: without `.`, empty and needless `..` parts.
 pub(super) fn join(directory: &str, entry: &str) -> String {
-    let joined = format!("{directory}/{entry}");
-    let is_absolute = joined.starts_with('/');
-    let mut parts: Vec<&str> = Vec::new();
-    for part in joined.split('/') {
-        match (part, parts.last()) {
-            ("" | ".", _) => {}
-            ("..", Some(last)) if *last != ".." => drop(parts.pop()),
-            ("..", None) if is_absolute => {}
-            _ => parts.push(part),
-        }
-    }
-    let path = parts.join("/");
-    if is_absolute { format!("/{path}") } else { path }
+    clean(&format!("{directory}/{entry}"))
 }
 
 #[cfg(test)]

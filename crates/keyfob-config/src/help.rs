@@ -1,14 +1,12 @@
 //! What to do about what is wrong, in plain words.
 
 use keyfob_api::document::{
-    DocumentError, FieldPath, FieldProblem, JsonProblem, Kind, YamlError, YamlProblem,
+    DocumentError, FieldError, FieldPath, FieldProblem, JsonProblem, Kind, YamlError, YamlProblem,
 };
 
 use super::{
     meta::Meta,
-    schema::{
-        CONFIG, FIRST_KEP_PROVIDER, Object, PROVIDER, TOKENS, Type, VARIABLE, Version, WrongValue,
-    },
+    schema::{CONFIG, FIRST_KEP_PROVIDER, Object, PROVIDER, TOKENS, Type, VARIABLE, Version},
 };
 
 pub(super) const META: &str = "a configuration begins with `apiVersion: kubelet.config.k8s.io/v1` and `kind: CredentialProviderConfig`";
@@ -19,7 +17,7 @@ pub(super) const DUPLICATE: &str =
 /// About a text that is neither JSON nor YAML.
 pub(super) fn syntax(text: &[u8], error: &DocumentError) -> Option<String> {
     match error {
-        DocumentError::Yaml(error) => yaml(text, error),
+        DocumentError::Yaml(error) => Some(yaml(text, error)),
         DocumentError::Json(error) => Some(match error.problem {
             JsonProblem::Expected("a field name in double quotes") => {
                 "a file that begins with `{` is JSON: names and texts are in double quotes, and there are no comments and no comma before `}`".to_owned()
@@ -32,7 +30,7 @@ pub(super) fn syntax(text: &[u8], error: &DocumentError) -> Option<String> {
     }
 }
 
-fn yaml(text: &[u8], error: &YamlError) -> Option<String> {
+fn yaml(text: &[u8], error: &YamlError) -> String {
     let text = String::from_utf8_lossy(text);
     let line = text.lines().nth(error.at.line.saturating_sub(1)).unwrap_or_default();
     let found = line.chars().nth(error.at.column.saturating_sub(1));
@@ -59,17 +57,28 @@ fn yaml(text: &[u8], error: &YamlError) -> Option<String> {
         (YamlProblem::Syntax("found incompatible YAML document"), _) => {
             "Kubernetes reads YAML 1.1 only: leave the %YAML line out"
         }
-        (YamlProblem::Syntax(problem), _) if problem.starts_with("did not find expected") => {
-            "check the indentation and the brackets of this line and the one before"
-        }
         (YamlProblem::Syntax("found unexpected end of stream"), _) => {
             "the quote that opens here is never closed: close it"
         }
         (YamlProblem::UnknownAnchor, _) => "an alias needs an anchor of that name before it",
         (YamlProblem::Encoding(_), _) => "save the file as UTF-8 text",
-        _ => return None,
+        (YamlProblem::InvalidKey | YamlProblem::UnsupportedKey, _) => {
+            "the name of a field is one text: put it in quotes"
+        }
+        (YamlProblem::TagMismatch | YamlProblem::Base64, _) => {
+            "leave the tag (`!!…`) out, or write a value that fits it"
+        }
+        (YamlProblem::NotFinite, _) => "put the text in quotes: YAML takes it for a number",
+        (YamlProblem::MergeOfNonMap, _) => "write an object, or an alias of one, behind `<<:`",
+        (YamlProblem::SelfReference | YamlProblem::ExcessiveAliasing, _) => {
+            "write the values out instead of repeating them by aliases"
+        }
+        (YamlProblem::TooDeep | YamlProblem::TooManyValues(_), _) => {
+            "this is hardly a configuration; split it if it is"
+        }
+        _ => "check the indentation, quotes and brackets of this line and the one before",
     };
-    Some(help.to_owned())
+    help.to_owned()
 }
 
 /// About a document of another kind or version.
@@ -101,42 +110,58 @@ pub(super) fn kind(meta: &Meta) -> String {
 }
 
 /// About a value of the wrong type, or one that is no duration.
-pub(super) fn wrong_value(wrong: &WrongValue) -> Option<String> {
-    let text = match (wrong.wanted, wrong.found) {
-        (Type::Duration, Kind::String) => return Some(duration(&wrong.message)),
-        (Type::Duration, _) => {
+pub(super) fn wrong_value(error: &FieldError, version: Version) -> Option<String> {
+    let path = error.path.to_string();
+    let (wanted_kind, found) = match &error.problem {
+        FieldProblem::Duration(error) => return Some(duration(&error.to_string())),
+        FieldProblem::WrongType { wanted, found } => (*wanted, *found),
+        _ => return None,
+    };
+    let text = match (wanted_at(&path, version), found) {
+        (Some(Type::Duration), _) => {
             "write a duration with a unit, as in \"10m\" or \"12h\"; \"0s\" means that answers are not kept"
         }
-        (Type::List(_), Kind::String | Kind::Number | Kind::Bool) => {
+        (Some(Type::List(_)), Kind::String | Kind::Number | Kind::Bool) => {
             "this is a list: write each value on a line of its own behind `- `"
         }
-        (Type::List(Type::Object(_)), Kind::Map) if wrong.path.ends_with("env") => {
+        (Some(Type::List(Type::Object(_))), Kind::Map) if path.ends_with("env") => {
             "this is a list: write `- name: NAME` and below it `value: VALUE` for each variable"
         }
-        (Type::List(_), _) => "this is a list: begin each element with `- `",
-        (Type::Text | Type::Named(_), Kind::Number | Kind::Bool) => {
+        (Some(Type::List(_)), _) => "this is a list: begin each element with `- `",
+        (Some(Type::Text), Kind::Number | Kind::Bool) => {
             "put the value in quotes: without them YAML takes it for a number or a boolean"
         }
-        (Type::Text | Type::Named(_), _) => "this is one text, neither a list nor an object",
-        (Type::Bool, _) => "write true or false, without quotes",
-        (Type::Object(object), _) if object.name == VARIABLE.name => {
+        (Some(Type::Bool), _) => "write true or false, without quotes",
+        (Some(Type::Object(object)), _) if object.name == VARIABLE.name => {
             "write `- name: NAME` and below it `value: VALUE` for each variable"
         }
-        (Type::Object(_), _) => "this is an object: write its fields below it, further indented",
-        (Type::Any, _) => return None,
+        (Some(Type::Object(_)), _) => {
+            "this is an object: write its fields below it, further indented"
+        }
+        // Inside of the first KEP's `extraArgs`.
+        (None, Kind::Number) if wanted_kind == Kind::String => {
+            "put quotes around it: YAML reads this as a number and would change it"
+        }
+        (None, Kind::Bool) if wanted_kind == Kind::String => {
+            "put quotes around it: YAML reads this as a boolean and would change it"
+        }
+        (Some(Type::Text) | None, _) if wanted_kind == Kind::String => {
+            "this is one text, neither a list nor an object"
+        }
+        _ => return None,
     };
     Some(text.to_owned())
 }
 
-/// About a value of the first KEP's `extraArgs`.
-pub(super) fn extra_argument(problem: &FieldProblem) -> Option<String> {
-    let FieldProblem::WrongType { wanted: Kind::String, found } = problem else { return None };
-    let read_as = match found {
-        Kind::Number => "a number",
-        Kind::Bool => "a boolean",
-        _ => return Some("this is one text, neither a list nor an object".to_owned()),
-    };
-    Some(format!("put quotes around it: YAML reads this as {read_as} and would change it"))
+/// What the field, or the element of a list, at a path wants.
+fn wanted_at(path: &str, version: Version) -> Option<Type> {
+    let (parent, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let (name, is_element) = last.split_once('[').map_or((last, false), |(name, _)| (name, true));
+    let field = version.fields(object_at(parent, version)).find(|field| field.0 == name)?;
+    match field.1.wanted {
+        Type::List(element) if is_element => Some(*element),
+        wanted => Some(wanted),
+    }
 }
 
 fn duration(said: &str) -> String {

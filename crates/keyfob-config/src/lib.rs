@@ -1,15 +1,16 @@
-//! Which plugins there are and for which images.
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules
 //!
 //! - [`Config`]: the files as they are written, with the place of every value. `read` makes it of files (`decode`, with
-//!   `schema` for the types and `dialect` for what only the proposals describe; `conceal` keeps secrets out of upstream's
-//!   texts), `migrate` writes the whole in today's form, `lint` says what a kubelet accepts and its owner regrets, and
-//!   `lookup` what a kubelet says of missing plugins. The tables in `provider_config` have a row for each field.
+//!   `schema` for the types and `dialect` for what only the proposals describe), `migrate` writes the whole in today's form,
+//!   `lint` says what a kubelet accepts but does not do as intended, and `lookup` how it reports missing plugins. The tables in
+//!   `provider_config` have a row for each field.
 //! - [`ValidConfig`]: the same in types that need no checking. Only `validate` makes it, or says what a kubelet refuses.
 //!
 //! Upstream: `CredentialProviderConfig` of `k8s.io/kubelet/config` (v1, v1beta1, v1alpha1).
 
 mod annotation_key;
-mod conceal;
 mod decode;
 mod dialect;
 mod error;

@@ -4,11 +4,11 @@
 
 use std::{fs, io, path::Path};
 
-use keyfob_exec::may_execute;
+use keyfob_exec::{go::error_text, may_execute};
 
 use super::{
     Config,
-    go_files::{PathError, join, quoted, words},
+    go_files::{PathError, join, quoted},
 };
 
 /// Why a kubelet does not start with this plugin directory, in its own words. It looks at the directory before it reads the
@@ -37,11 +37,11 @@ pub(super) fn lookup_error(directory: &Path, name: &str) -> Option<String> {
     let path = Path::new(&path);
     let cause = match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => "is a directory".to_owned(),
-        Ok(_) => words(&may_execute(path).err()?),
+        Ok(_) => error_text(&may_execute(path).err()?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Some("plugin binary executable  did not exist".to_owned());
         }
-        Err(error) => words(&error),
+        Err(error) => error_text(&error),
     };
     Some(format!("error inspecting binary executable : exec: {}: {cause}", quoted(path)))
 }

@@ -95,7 +95,7 @@ pub struct TokenAttributes {
 
 pub(super) const TOKEN_FIELDS: &[Field<TokenAttributes>] = &[
     Field::new("serviceAccountTokenAudience", Access::Text(lens!(service_account_token_audience))),
-    Field::new("cacheType", Access::NamedText("ServiceAccountTokenCacheType", lens!(cache_type))),
+    Field::new("cacheType", Access::Text(lens!(cache_type))),
     Field::new("requireServiceAccount", Access::Bool(lens!(require_service_account))),
     Field::new(
         "requiredServiceAccountAnnotationKeys",
@@ -111,7 +111,7 @@ pub(super) const TOKEN_FIELDS: &[Field<TokenAttributes>] = &[
     },
 ];
 
-/// Whose words `tokenAttributes` are written in. What they mean is the same, but that KEP-4412 forbids answers for all images.
+/// Whose words `tokenAttributes` are written in. What they mean is the same, but for what `GlobalAnswers` of `keyfob-host` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenDialect {
@@ -144,7 +144,7 @@ mod tests {
     /// A value that is not the default, for each field that the tables have in v1.
     fn sample(wanted: Type) -> String {
         match wanted {
-            Type::Text | Type::Named(_) | Type::Any => "\"x\"".to_owned(),
+            Type::Text | Type::Any => "\"x\"".to_owned(),
             Type::Bool => "true".to_owned(),
             Type::Duration => "\"1m\"".to_owned(),
             Type::List(element) => format!("[{}]", sample(*element)),

@@ -2,19 +2,19 @@
 
 use std::{error::Error, fmt, io, path::Path, sync::Arc};
 
-use keyfob_api::{Secret, document::Position};
+use keyfob_api::document::Position;
 
 use super::{ConfigError, ErrorKind, Place, go_files};
 
 /// A configuration that cannot be read.
 ///
-/// It prints upstream's text, which may quote the whole file: `[redacted]` stands where that has a secret.
-/// [`ReadError::errors`] says the same in pieces, each with its place and what to do.
+/// It prints upstream's text, or our own with line and column if a file is neither JSON nor YAML or has a value of a wrong
+/// type. [`ReadError::errors`] says the same in pieces, each with its place and what to do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ReadError {
     problem: ReadProblem,
-    text: Secret<String>,
+    text: String,
     errors: Vec<ConfigError>,
     omitted: usize,
     source: Option<io::Error>,
@@ -75,13 +75,7 @@ impl ReadError {
             place,
             help: Some(help.to_owned()),
         };
-        Self {
-            problem: ReadProblem::File,
-            text: text.into(),
-            errors: vec![error],
-            omitted: 0,
-            source: None,
-        }
+        Self { problem: ReadProblem::File, text, errors: vec![error], omitted: 0, source: None }
     }
 
     pub(super) fn of_io(path: &Path, text: String, source: io::Error) -> Self {
@@ -97,10 +91,10 @@ impl ReadError {
     }
 
     pub(super) fn of_fault(file: &Path, fault: Fault) -> Self {
-        let text = format!("error decoding config {}: {}", go_files::quoted(file), fault.go);
+        let text = format!("error decoding config {}: {}", go_files::quoted(file), fault.text);
         Self {
             problem: fault.problem,
-            text: text.into(),
+            text,
             errors: fault.errors,
             omitted: fault.omitted,
             source: None,
@@ -110,7 +104,7 @@ impl ReadError {
     pub(super) fn of_duplicate(text: String, error: ConfigError) -> Self {
         Self {
             problem: ReadProblem::DuplicateName,
-            text: text.into(),
+            text,
             errors: vec![error],
             omitted: 0,
             source: None,
@@ -120,7 +114,7 @@ impl ReadError {
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text.expose())
+        f.write_str(&self.text)
     }
 }
 
@@ -134,22 +128,22 @@ impl Error for ReadError {
 #[derive(Debug)]
 pub(super) struct Fault {
     problem: ReadProblem,
-    /// All of it in Go's words.
-    go: String,
+    /// All of it.
+    text: String,
     errors: Vec<ConfigError>,
     omitted: usize,
 }
 
 impl Fault {
     /// One thing is wrong.
-    pub(super) fn new(problem: ReadProblem, go: String, error: ConfigError) -> Self {
-        Self { problem, go, errors: vec![error], omitted: 0 }
+    pub(super) fn new(problem: ReadProblem, text: String, error: ConfigError) -> Self {
+        Self { problem, text, errors: vec![error], omitted: 0 }
     }
 
     /// What strict decoding refuses, and how many more errors there are that nobody listed.
-    pub(super) fn strict(go: &[String], errors: Vec<ConfigError>, omitted: usize) -> Self {
-        let go = format!("strict decoding error: {}", go.join(", "));
-        Self { problem: ReadProblem::Strict, go, errors, omitted }
+    pub(super) fn strict(issues: &[String], errors: Vec<ConfigError>, omitted: usize) -> Self {
+        let text = format!("strict decoding error: {}", issues.join(", "));
+        Self { problem: ReadProblem::Strict, text, errors, omitted }
     }
 }
 

@@ -1,16 +1,8 @@
-//! The types of a configuration, as Go knows them, and what Go says when a value is of another.
+//! The types of a configuration.
 //!
-//! Go goes on after a value of a wrong type and reports the first in the end; a duration that cannot be read stops it at
-//! once, and so wins over earlier ones.
-//!
-//! Upstream: the types of `k8s.io/kubelet/config`; `decodeState` of `sigs.k8s.io/json`; `metav1.Duration`.
+//! Upstream: the types of `k8s.io/kubelet/config`.
 
-use std::{borrow::Cow, fmt::Write as _};
-
-use keyfob_api::{
-    GoDuration,
-    document::{Kind, Node, Position, Value},
-};
+use std::borrow::Cow;
 
 use super::{
     dialect::FIRST_KEP_FIELDS,
@@ -22,13 +14,11 @@ use super::{
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Type {
     Text,
-    /// A string type with a name of its own.
-    Named(&'static str),
     Bool,
     Duration,
     List(&'static Self),
     Object(&'static Object),
-    /// Not for Go to judge.
+    /// Anything that its reader accepts.
     Any,
 }
 
@@ -102,15 +92,6 @@ impl Version {
         }
     }
 
-    fn package(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V1Beta1 => "v1beta1",
-            Self::V1Alpha1 | Self::FirstKep => "v1alpha1",
-            Self::Internal => "config",
-        }
-    }
-
     /// The fields that an object has in this version, each with the name that it has there.
     pub(super) fn fields(
         self,
@@ -137,179 +118,5 @@ impl Version {
             }
             (Self::V1 | Self::V1Beta1 | Self::V1Alpha1 | Self::FirstKep, _) => name.into(),
         }
-    }
-
-    fn go_name(self, wanted: Type) -> String {
-        match wanted {
-            Type::Text | Type::Duration | Type::Any => "string".to_owned(),
-            Type::Bool => "bool".to_owned(),
-            Type::Named(name) => format!("{}.{name}", self.package()),
-            Type::List(element) => format!("[]{}", self.go_name(*element)),
-            Type::Object(object) => format!("{}.{}", self.package(), object.name),
-        }
-    }
-}
-
-/// The first value that Go complains about.
-#[derive(Debug)]
-pub(super) struct WrongValue {
-    /// Go's words.
-    pub(super) message: String,
-    /// The field's path with indices.
-    pub(super) path: String,
-    pub(super) at: Position,
-    pub(super) wanted: Type,
-    pub(super) found: Kind,
-}
-
-/// Compares a whole document with its type.
-pub(super) fn check(
-    root: &Node,
-    object: &'static Object,
-    version: Version,
-) -> Result<(), WrongValue> {
-    let mut checker =
-        Checker { version, holder: "", go_path: Vec::new(), path: String::new(), saved: None };
-    checker.value(root, Type::Object(object))?;
-    checker.saved.map_or(Ok(()), Err)
-}
-
-struct Checker {
-    version: Version,
-    /// The struct whose field is being read.
-    holder: &'static str,
-    go_path: Vec<String>,
-    path: String,
-    saved: Option<WrongValue>,
-}
-
-impl Checker {
-    /// An error stops everything; what does not stop Go is saved.
-    fn value(&mut self, node: &Node, wanted: Type) -> Result<(), WrongValue> {
-        match (&node.value, wanted) {
-            (Value::Null, _)
-            | (_, Type::Any)
-            | (Value::String(_), Type::Text | Type::Named(_))
-            | (Value::Bool(_), Type::Bool) => Ok(()),
-            (Value::String(text), Type::Duration) => match GoDuration::parse(text.expose()) {
-                Ok(_) => Ok(()),
-                Err(error) => Err(self.wrong(node, wanted, error.to_string())),
-            },
-            (Value::List(items), Type::List(element)) => self.elements(items, *element),
-            (Value::Map(_), Type::Object(object)) => self.object(node, object),
-            (_, Type::Duration) => Err(self.mismatch(node, wanted)),
-            _ => {
-                let mismatch = self.mismatch(node, wanted);
-                self.saved.get_or_insert(mismatch);
-                Ok(())
-            }
-        }
-    }
-
-    fn elements(&mut self, items: &[Node], element: Type) -> Result<(), WrongValue> {
-        let length = self.path.len();
-        for (index, item) in items.iter().enumerate() {
-            write!(self.path, "[{index}]").unwrap_or_default();
-            self.value(item, element)?;
-            self.path.truncate(length);
-        }
-        Ok(())
-    }
-
-    fn object(&mut self, node: &Node, object: &'static Object) -> Result<(), WrongValue> {
-        let Value::Map(fields) = &node.value else { return Ok(()) };
-        let (holder, length) = (self.holder, self.path.len());
-        let known: Vec<_> = self.version.fields(object).collect();
-        for field in fields {
-            let known = known.iter().find(|known| known.0 == *field.name.expose());
-            let Some((name, column)) = known else { continue };
-            self.holder = object.name;
-            self.path += if length > 0 { "." } else { "" };
-            self.path += name;
-            self.go_path.push(name.clone().into_owned());
-            self.value(&field.node, column.wanted)?;
-            self.go_path.pop();
-            self.path.truncate(length);
-            self.holder = holder;
-        }
-        Ok(())
-    }
-
-    fn mismatch(&self, node: &Node, wanted: Type) -> WrongValue {
-        let found = go_kind(node.kind());
-        let wanted_name = self.version.go_name(wanted);
-        let field = format!("{}.{}", self.holder, self.go_path.join("."));
-        let into = if self.go_path.is_empty() {
-            format!("Go value of type {wanted_name}")
-        } else {
-            format!("Go struct field {field} of type {wanted_name}")
-        };
-        self.wrong(node, wanted, format!("json: cannot unmarshal {found} into {into}"))
-    }
-
-    fn wrong(&self, node: &Node, wanted: Type, message: String) -> WrongValue {
-        WrongValue { message, path: self.path.clone(), at: node.at, wanted, found: node.kind() }
-    }
-}
-
-/// What Go calls the sorts of JSON values.
-pub(super) fn go_kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Bool => "bool",
-        Kind::Number => "number",
-        Kind::String => "string",
-        Kind::List => "array",
-        Kind::Map => "object",
-        _ => "null",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use keyfob_api::document::Document;
-
-    use super::*;
-
-    fn said(text: &str, version: Version) -> String {
-        let document = Document::read(text.as_bytes()).unwrap();
-        check(&document.root, &CONFIG, version)
-            .map_or_else(|wrong| wrong.message, |()| String::new())
-    }
-
-    #[test]
-    fn the_first_wrong_type_is_named_with_gos_path_and_type() {
-        let cases = [
-            ("providers: 1", "CredentialProviderConfig.providers of type []v1.CredentialProvider"),
-            ("providers: [{env: [1]}]", "CredentialProvider.providers.env of type v1.ExecEnvVar"),
-            (
-                "providers: [{env: [{value: 1}], name: 1}]",
-                "ExecEnvVar.providers.env.value of type string",
-            ),
-            (
-                "providers: [{tokenAttributes: {cacheType: 1}}]",
-                "ServiceAccountTokenAttributes.providers.tokenAttributes.cacheType of type v1.ServiceAccountTokenCacheType",
-            ),
-        ];
-        for (text, field) in cases {
-            let want = format!("json: cannot unmarshal number into Go struct field {field}");
-            assert_eq!(said(text, Version::V1), want, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_bad_duration_hides_wrong_types_before_it() {
-        assert_eq!(
-            said("providers: [{args: 1, defaultCacheDuration: 1d}]", Version::V1),
-            r#"time: unknown unit "d" in duration "1d""#
-        );
-    }
-
-    #[test]
-    fn the_internal_version_has_gos_own_names() {
-        assert_eq!(
-            said("Providers: [{APIVersion: 1}]", Version::Internal),
-            "json: cannot unmarshal number into Go struct field CredentialProvider.Providers.APIVersion of type string"
-        );
-        assert_eq!(said("providers: 1", Version::Internal), "", "an unknown field");
     }
 }

@@ -122,7 +122,7 @@ fn the_first_keps_example_as_printed_is_no_yaml_and_the_help_says_why() {
         error.help().unwrap(),
         "a `*` begins a YAML alias: put the pattern in quotes, as in \"*.example.com\""
     );
-    let end = ": yaml: line 8: did not find expected alphabetic or numeric character";
+    let end = "first-kep-as-printed.yaml\": invalid YAML at line 8, column 5: did not find expected alphabetic or numeric character";
     assert!(error.to_string().ends_with(end), "{error}");
 }
 
@@ -183,15 +183,21 @@ fn what_yaml_has_changed_is_no_argument() {
     for text in ["012345678910", "1.10"] {
         assert_eq!(
             said(&format!("    account: {text}\n")),
-            format!("c.yaml:7:14: {wrong}.account: expected a string, found a number / {number}")
+            format!(
+                "c.yaml:7:14: {wrong}.account: expected a string, found a number (line 7, column 14) / {number}"
+            )
         );
     }
     assert_eq!(
         said("    flag: no\n"),
-        format!("c.yaml:7:11: {wrong}.flag: expected a string, found a boolean / {boolean}")
+        format!(
+            "c.yaml:7:11: {wrong}.flag: expected a string, found a boolean (line 7, column 11) / {boolean}"
+        )
     );
     assert_eq!(
         said("  - name: retries\n    value: 3\n"),
-        format!("c.yaml:8:12: {wrong}[0].value: expected a string, found a number / {number}")
+        format!(
+            "c.yaml:8:12: {wrong}[0].value: expected a string, found a number (line 8, column 12) / {number}"
+        )
     );
 }

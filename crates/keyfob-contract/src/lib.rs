@@ -1,29 +1,10 @@
-//! Does a plugin keep the contract? Runs any binary through all of it, ours or a stranger's, and reports.
+#![doc = include_str!("../README.md")]
 //!
-//! [`Conformance`] is for a kubelet's plugins, [`ClientConformance`] for those of a kubeconfig.
+//! # Modules
 //!
 //! The plan (`plan`) says what is sent, `observe` runs it, and each check is a pure function of what was observed. The
 //! table of the checks is in `checks`; `start`, `answer`, `keys`, `requests`, `runs` and `stderr` hold them in groups.
-//!
-//! No finding shows a secret: neither what the plugin was given nor what it printed.
-//!
-//! ```no_run
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::sync::Arc;
-//!
-//! use keyfob_api::ImageRef;
-//! use keyfob_exec::{ProcessRunner, Program, SystemEnvironment};
-//! use keyfob_contract::{Conformance, Grade};
-//!
-//! let plugin = Program::at("/opt/plugins/my-credential-provider")?;
-//! let report = Conformance::of(plugin, ImageRef::parse("registry.example.com/app")?)
-//!     .report(Arc::new(ProcessRunner::new(SystemEnvironment)))
-//!     .await;
-//! assert_eq!(report.count(Grade::Fail), 0, "{report:#?}");
-//! # Ok(())
-//! # }
-//! ```
+//! [`checks()`] and [`client_checks`] list them.
 
 mod answer;
 mod case;

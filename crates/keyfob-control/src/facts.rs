@@ -1,10 +1,12 @@
 //! Where the rule learns what it must know.
 
+#[cfg(feature = "kube")]
 mod cluster;
 mod manifests;
 
 use std::pin::Pin;
 
+#[cfg(feature = "kube")]
 pub use self::cluster::{Cluster, plain};
 pub use self::manifests::{Manifests, judge_objects};
 use crate::rule::{Asked, Facts, Policy, Question, Step, Verdict, decide};

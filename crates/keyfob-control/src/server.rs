@@ -38,7 +38,7 @@ pub async fn serve(
 }
 
 async fn answer(
-    request: axum::http::Request<RequestBody>,
+    request: http::Request<RequestBody>,
     app: TowerToHyperService<Router>,
 ) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();

@@ -1,10 +1,9 @@
-//! Keeps what a kubeconfig's exec plugin answered, for all processes of a user: the library behind `keyfob kube exec-cache`.
+#![doc = include_str!("../README.md")]
 //!
-//! [`ExecQuestion`] is what a client asks; [`ExecCache::ready`] answers from a file, without waiting and without a runtime;
-//! [`ExecCache::fetch`] waits for somebody else's run or runs the plugin, and keeps what it says. Nothing is used after its
-//! expiry. What an answer is kept under stands in [`ExecQuestion::parts`].
+//! # Modules
 //!
-//! - `directory`: the files, their owner's alone. `key`, `question`, `variables`: which answers are the same.
+//! - `directory`: the files, their owner's alone. `key`, `question`, `variables`: which answers are the same
+//!   ([`ExecQuestion::parts`] lists what counts).
 //! - `entry`: an answer and its end. `lock`, `record`: one run for many. `askers`, `parent`: who was refused.
 //! - `fetch`: the decisions. `run`: the plugin. `housekeeping`: what is forgotten.
 //!

@@ -1,37 +1,20 @@
-//! The one place that starts processes, and the edge to the operating system: [`Runner`], [`Clock`], [`Environment`].
+#![doc = include_str!("../README.md")]
 //!
-//! An [`Invocation`] says what to run; [`ProcessRunner`] runs it in a process group of its own, feeds its stdin while
-//! it reads its output, bounds both output streams, kills the whole group at the deadline or when the future is
-//! dropped, and always reaps. What comes back is a [`Finished`] or a typed [`RunError`]; neither shows what the
-//! plugin printed on stdout.
+//! # The main types
 //!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::time::Duration;
-//!
-//! use keyfob_exec::{Invocation, ProcessRunner, Program, Runner, Stdin, SystemEnvironment};
-//!
-//! let runner = ProcessRunner::new(SystemEnvironment);
-//! let cat = Program::on_path("cat", &SystemEnvironment)?;
-//! let invocation = Invocation::new(cat)
-//!     .stdin(Stdin::bytes("hello"))
-//!     .deadline(Duration::from_secs(60));
-//!
-//! let answer = runner.run(&invocation).await?.success()?;
-//! assert_eq!(answer.expose(), b"hello");
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! Linux only: it stands on `posix_spawn` and process file descriptors.
+//! - [`Program`]: an executable, found by path or name; [`Invocation`]: how to run it, with [`Limits`] and a deadline.
+//! - [`Runner`] and [`ProcessRunner`]: run it; [`Finished`] and [`RunError`]: how that ended.
+//! - [`Clock`], [`Environment`] and [`Terminal`]: the rest of the world.
+//! - [`Directory`]: files in a directory that others may write to.
 
 pub mod aging;
 mod bounded_file;
+mod box_future;
 mod clock;
 mod core_dumps;
 mod directory;
 mod environment;
+pub mod go;
 mod invocation;
 mod outcome;
 mod panics;
@@ -46,7 +29,8 @@ mod trust;
 mod tty;
 
 pub use bounded_file::read_bounded;
-pub use clock::{Clock, SystemClock, TICK};
+pub use box_future::BoxFuture;
+pub use clock::{Clock, SystemClock};
 pub use core_dumps::forbid_core_dumps;
 pub use directory::Directory;
 pub use environment::{Environment, SystemEnvironment, overlay, proxy_variable};

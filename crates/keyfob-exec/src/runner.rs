@@ -10,7 +10,7 @@ use std::{
     fs::File,
     io,
     os::fd::OwnedFd,
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,8 +20,8 @@ use tokio::time::sleep;
 use keyfob_api::Redactor;
 
 use crate::{
-    Environment, Finished, Invocation, NotRunnable, RunError, Status, Stderr, StderrTail, Stdin,
-    Stdout,
+    BoxFuture, Environment, Finished, Invocation, NotRunnable, RunError, Status, Stderr,
+    StderrTail, Stdin, Stdout,
     environment::secret_of,
     overlay,
     pipes::{Answer, Feed, Forward, Messages, ReadError, Sink, broken, pipe, read},
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// A run under way. Dropping it kills the process group and reaps it.
-pub type Running<'a> = Pin<Box<dyn Future<Output = Result<Finished, RunError>> + Send + 'a>>;
+pub type Running<'a> = BoxFuture<'a, Result<Finished, RunError>>;
 
 /// Runs programs. The real one is [`ProcessRunner`]; tests bring their own.
 pub trait Runner: Send + Sync + fmt::Debug {

@@ -1,32 +1,12 @@
-//! From an image to its credentials, as a kubelet finds them.
+#![doc = include_str!("../README.md")]
 //!
-//! - [`Host`]: finds the providers that match an image, runs their plugins, caches what they answer, and orders the credentials.
-//! - [`ServiceAccounts`]: where the service account of a pod and its token come from, for providers that use them.
+//! # The main types
+//!
+//! - [`Host`] and [`HostBuilder`]: providers, cache and order of credentials; [`HostOptions`]: what a kubelet cannot do.
+//! - [`Pull`]: an image, with the pull secrets and the identity of a pod; [`Answer`]: its credentials and a report.
+//! - [`ServiceAccounts`] and [`TokenManager`]: the service accounts of pods and their tokens.
 //!
 //! The configuration is read by `keyfob-config`; logins and their order are in `keyfob-keyring`.
-//!
-//! ```no_run
-//! use std::path::Path;
-//!
-//! use keyfob_api::{Chain, FeatureGates};
-//! use keyfob_config::Config;
-//! use keyfob_host::{Host, Pull};
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::read(Path::new("/etc/kubernetes/credential-providers"))?;
-//! let config = config.validate(FeatureGates::default())?;
-//! let host = Host::builder(config, Path::new("/usr/libexec/credential-providers")).build()?;
-//!
-//! let answer = host.credentials(&Pull::parse("registry.example/team/app:v1")?).await;
-//! for credential in &answer.credentials {
-//!     println!("{} as {}", credential.source(), credential.username());
-//! }
-//! for (provider, error) in answer.errors() {
-//!     eprintln!("{provider}: {}", Chain(error));
-//! }
-//! # Ok(())
-//! # }
-//! ```
 
 mod answer;
 mod cache;

@@ -13,7 +13,7 @@ use std::{
 use keyfob_api::{
     CacheKeyType, CacheKeyTypeHint, CredentialProviderRequest, GoDuration,
     RegistryCredentialPluginRequest, RegistryCredentialPluginResponse, Secret, SecretSet,
-    UncheckedResponse,
+    UncheckedResponse, registry_of,
 };
 use keyfob_config::{EnvVar, PluginProtocol, ValidProvider};
 use keyfob_exec::{
@@ -203,7 +203,7 @@ impl PluginAnswer {
 
     /// One login, for the registry of the image that was asked about; it may be kept for that image.
     fn of_first_kep(response: RegistryCredentialPluginResponse, image: &str) -> Self {
-        let registry = image.split('/').next().unwrap_or_default().to_owned();
+        let registry = registry_of(image).to_owned();
         let login = Login {
             username: response.username.into(),
             password: response.password,

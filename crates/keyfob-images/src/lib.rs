@@ -1,7 +1,10 @@
-//! Images that pods want: whether an image is here, whether this pod may use it, and pulling it if not.
+#![doc = include_str!("../README.md")]
+//!
+//! # The main types
 //!
 //! - [`ImageManager`]: ensures that an image is here for a pod, with an [`ImageService`] that has the images.
 //! - [`PullRecords`]: who may use the images that are here (KEP-2535).
+//! - [`PullCredentials`]: what to try for a pull; [`HostCredentials`] asks a host, [`Mirrors`] adds mirrors.
 
 mod images;
 mod records;

@@ -1,4 +1,6 @@
-//! Registry logins, and the order in which a kubelet tries them for an image.
+#![doc = include_str!("../README.md")]
+//!
+//! # The main types
 //!
 //! - [`Logins`]: what one source gave, with the registry key of each login.
 //! - [`DockerConfig`], [`NodeDockerConfig`]: logins from docker's configuration files.

@@ -1,7 +1,4 @@
-//! Writes metrics under exact names and help texts.
-//!
-//! `prometheus-client`'s own registry ends every help text with a full stop. Kubernetes' metrics have none, and ours are compared
-//! with them, so collectors write their families themselves, with [`EncodeAs`].
+#![doc = include_str!("../README.md")]
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
-//! What Keyfob's clients and servers share: which certificates they trust, which proxies they use, how much they accept.
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules and main types
 //!
 //! - [`tls`]: trusts servers by certificates that somebody named.
 //! - `Clients` (feature `client`): HTTP clients that load certificates and proxies when they are first needed.
@@ -7,9 +9,6 @@
 //! - `json`: reads an answer without quoting it in an error.
 //! - `named`, `complaint`: what was asked, and what a server says is wrong.
 //! - `server` (feature `server`): the HTTP server of every listening command, with its limits.
-//!
-//! What is sent, and how answers are bounded, is up to the crates above: plugins ask for small documents inside a deadline,
-//! a pull takes as long as its layers need.
 
 #[cfg(feature = "client")]
 mod clients;

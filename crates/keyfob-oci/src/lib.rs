@@ -1,20 +1,11 @@
-//! An image from a registry into an OCI image layout.
+#![doc = include_str!("../README.md")]
+//!
+//! # The main types
 //!
 //! - [`Client`]: asks registries, by the rules of the distribution specification, and trusts nothing they say.
 //! - [`Layout`]: a directory of images, which several processes may use and any of them may leave at any moment.
-//! - [`Puller`]: brings images from the one into the other. To a host it is an [`ImageService`](keyfob_images::ImageService).
-//! - [`Progress`]: is told what a pull is at.
-//!
-//! A program that pulls one image (`examples/pull.rs`):
-//!
-//! ```no_run
-#![doc = include_str!("../examples/pull.rs")]
-//! ```
-//!
-//! What is pulled is verified: a digest is the hash of what came, a size is its size. What is broken off is taken up
-//! again by the next attempt or by the next process. What is in the layout already is used only if the repository has it
-//! too, for the same login. Layers that a manifest says are elsewhere (base layers of Windows) are left out, as skopeo leaves
-//! them out.
+//! - [`Puller`]: pulls from the one into the other. To a host it is an [`ImageService`](keyfob_images::ImageService).
+//! - [`Progress`]: is told what a pull is doing.
 
 mod client;
 mod digest;

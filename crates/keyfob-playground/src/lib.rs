@@ -1,9 +1,9 @@
-//! Two small servers on loopback, for demos and tests: a registry and an API server.
+#![doc = include_str!("../README.md")]
 //!
-//! - [`registry`]: a private registry that pushes, pulls, refuses and breaks on demand.
-//! - [`embedded`]: an API server that enforces which tokens a node may request.
+//! # Modules
 //!
-//! No library of the product depends on this crate.
+//! - [`registry`]: the private registry.
+//! - [`embedded`]: the API server.
 
 pub mod embedded;
 pub mod registry;

@@ -1,25 +1,22 @@
-//! Write a Kubernetes credential plugin: one trait, one `main`.
+#![doc = include_str!("../README.md")]
 //!
-//! [`ImageCredentials`] answers the kubelet (and any other host of credential providers) for an image;
-//! [`ClusterCredentials`] answers kubectl (and any other reader of a kubeconfig) for a cluster. A whole plugin:
+//! # The main types
 //!
-//! ```no_run
-#![doc = include_str!("../examples/password-file.rs")]
-//! ```
+//! - [`ImageCredentials`] and [`main`], or [`Plugin`] for more settings: a plugin for image credentials.
+//! - [`ClusterCredentials`] and [`cluster_main`]: a plugin for a kubeconfig.
+//! - [`Answer`] and [`ClusterAnswer`]: what a plugin answers; [`Failure`] and [`Doing`]: why it cannot.
+//! - [`Call`]: one run of a plugin, with its clock, its deadline and the secrets that it must not show.
+//! - [`ExecInfo`]: for a program that has a `main` already, what a kubeconfig's client asks.
+//! - [`testing`]: asks a provider without a process.
 //!
-//! What [`main`] does around it:
+//! # What `main` does
 //!
-//! - reads the request in every version, and in the first KEP's dialect, and answers in the version asked for;
-//! - keeps stdout for the protocol: what else prints there goes to stderr;
-//! - turns a [`Failure`] into exit code 1 and one line on stderr, without the secrets of the run;
-//! - ends before the kubelet's minute does, and says which step used the time;
-//! - checks the [`Answer`]: keys parse, the pod's token is not handed out by mistake, nothing outlives its credential;
-//! - answers `docker-credential-*` callers too, who often end up here by mistake.
-//!
-//! A program that has a `main` already reads what a kubeconfig's client asks with [`ExecInfo`].
-//!
-//! [`testing`] drives a provider without a process. `keyfob-contract` runs any plugin binary through the whole contract;
-//! `keyfob conformance BIN` prints its report.
+//! - It reads the request in every version, and in the first KEP's dialect, and answers in the version asked for.
+//! - It keeps stdout for the protocol: what else prints there goes to stderr.
+//! - It turns a [`Failure`] into exit code 1 and one line on stderr, without the secrets of the run.
+//! - It ends before the kubelet's minute does, and says which step used the time.
+//! - It checks the [`Answer`]: keys parse, the pod's token is not handed out by mistake, nothing outlives its credential.
+//! - It answers `docker-credential-*` callers too, who often end up here by mistake.
 
 mod answer;
 mod asked;

@@ -1,14 +1,4 @@
-//! Keyfob's own plugins: a module and a feature each, all in one binary.
-//!
-//! | feature | program | what for |
-//! |---|---|---|
-//! | `ecr` | `ecr-credential-provider` | Amazon ECR and ECR Public |
-//! | `gcp` | `auth-provider-gcp` | Google Artifact Registry and Container Registry |
-//! | `acr` | `acr-credential-provider` | Azure Container Registry |
-//! | `exchange` | `exchange-credential-provider` | any service that trades the pod's token for a login |
-//! | `echo` | `echo-credential-provider` | registries that take the pod's token itself |
-//! | `docker-config` | `docker-config-credential-provider` | logins in docker's config files |
-//! | `exec` | `exec-credential-provider` | docker's credential helpers |
+#![doc = include_str!("../README.md")]
 
 #[cfg(feature = "acr")]
 pub mod acr;

@@ -1,4 +1,4 @@
-//! Results on stdout, which may be closed.
+#![doc = include_str!("../README.md")]
 
 use std::{
     io::{self, Write as _},

@@ -1,10 +1,12 @@
-//! What the tests of the other crates are made with: small real implementations instead of mocks.
+#![doc = include_str!("../README.md")]
 //!
-//! - [`ManualClock`], [`MapEnvironment`], [`FakeRunner`]: the world, by hand.
+//! # The main types
+//!
+//! - [`ManualClock`], [`MapEnvironment`], [`FakeRunner`]: a clock, an environment and a runner that tests control.
 //! - [`Script`] and [`scripted_plugin`]: a real process that does what it is told, however bad.
 //! - `Internet`: every other host, with certificates; `TlsServer`: one that asks its clients for theirs.
 //! - `HostileClient`: idle, slow and silent connections from any loopback address, to try to lock others out of a server.
-//! - [`LogCapture`] and [`LeakCheck`]: every harness ends by showing that no secret of the case got out, in any encoding.
+//! - [`LogCapture`] and [`LeakCheck`]: show that no secret of a test got out, in any encoding.
 //! - [`echoes`]: a secret as a hostile server or program may repeat it; `EchoAt`: a server that does.
 
 #[cfg(feature = "internet")]

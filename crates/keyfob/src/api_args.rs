@@ -76,12 +76,10 @@ impl ApiArgs {
     }
 
     fn wanted(&self) -> Wanted {
-        let context_name = self.context.clone().unwrap_or_default();
-        Wanted {
-            rules: kubeconfigs(self.kubeconfig.as_deref(), &SystemEnvironment),
-            overrides: Overrides { context_name, ..Overrides::default() },
-            kuberc: None,
-        }
+        let mut overrides = Overrides::default();
+        overrides.context_name = self.context.clone().unwrap_or_default();
+        let rules = kubeconfigs(self.kubeconfig.as_deref(), &SystemEnvironment);
+        Wanted { rules, overrides, kuberc: None }
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct MatchArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "JSON: {\"valid\",\"hash\",\"aggregate\",\"errors\":[{\"path\",\"kind\",\"message\",\"help\",\"file\",\"line\",\"column\",\"kubeletRefuses\"}],\"warnings\":[…]}, with a hundred of each at most, and how many \"moreErrors\" and \"moreWarnings\" there are; \
-                  kubeletRefuses is there, and true, for what Keyfob reads and a kubelet does not start with; aggregate is the kubelet's own error text, without the secrets of a file that it quotes, and empty for a proposal's dialect.\n\
+                  kubeletRefuses is there, and true, for what Keyfob reads and a kubelet does not start with; aggregate is the kubelet's own error text, or Keyfob's for syntax and types, which quotes no file; it is empty for a proposal's dialect.\n\
                   An error is whatever keeps a kubelet from starting, a missing plugin too if --bin-dir is given; a warning is \
                   advice. A feature gate that Kubernetes has removed is an error. Of the others only those that concern credential providers \
                   are known; another is a warning, though a kubelet that does not know it would not start. With --migrate the exit code is about the configuration that is printed.\n\

@@ -1,9 +1,14 @@
 //! Why both answers may be right although they are not the same.
 
-use keyfob_api::document::{Document, Value as Tree, folded_name};
 use serde_json::Value;
 
-use super::{super::texts::Text, Config, Entry, Question};
+use super::{
+    super::{
+        syntax::{is_no_json, is_no_yaml},
+        texts::Text,
+    },
+    Config, Entry, Question,
+};
 use crate::Topic as _;
 
 pub(super) fn explain(question: &Question, ours: &Value, upstream: &Value) -> Option<&'static str> {
@@ -20,23 +25,28 @@ pub(super) fn explain(question: &Question, ours: &Value, upstream: &Value) -> Op
         return as_meant.then_some("config-kep-4412");
     }
     let ours = said?;
-    // Upstream names one of several keys, at random: it must be able to say what Keyfob says.
-    if let Some(others) = upstream.get("or").and_then(Value::as_array) {
-        let mut texts = others.iter().filter_map(Value::as_str).chain([theirs]);
-        let may_say = |text: &str| text == ours || is_concealed(question, ours, text);
-        return texts.any(may_say).then_some("config-random-key");
+    if is_binary(question, ours, theirs) {
+        return Some("config-binary");
     }
-    if is_concealed(question, ours, theirs) {
-        Some("config-concealed")
-    } else if is_of_another_kind(question, ours, theirs) {
+    let ((our_file, ours), (their_file, theirs)) = (split(ours)?, split(theirs)?);
+    if our_file != their_file {
+        None
+    } else if is_not_quoted(question, ours, theirs) {
+        Some("config-not-quoted")
+    } else if is_of_another_kind(ours, theirs) {
         Some("config-other-kind")
-    } else if is_binary(question, ours, theirs) {
-        Some("config-binary")
-    } else if with_replacements(theirs) == ours {
-        Some("yaml-binary-that-is-no-text")
+    } else if is_no_document(ours, theirs) {
+        Some("syntax-error-words")
+    } else if is_wrong_value(ours, theirs) {
+        Some("wrong-type-words")
     } else {
         None
     }
+}
+
+/// The file that cannot be decoded, and why.
+fn split(error: &str) -> Option<(&str, &str)> {
+    error.strip_prefix("error decoding config \"")?.split_once("\": ")
 }
 
 /// Whether a text begins with two byte order marks, of which the first says how it is encoded.
@@ -45,29 +55,56 @@ fn has_two_marks(text: &[u8]) -> bool {
     marks.iter().any(|mark| text.strip_prefix(*mark).is_some_and(|rest| rest.starts_with(mark)))
 }
 
-const REDACTED: &str = "[redacted]";
-
-/// A text with U+FFFD in the place of each byte that Go spells out.
-fn with_replacements(text: &str) -> String {
-    let mut pieces = text.split("\\x");
-    let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |text, piece| text + "\u{fffd}" + piece.get(2..).unwrap_or_default())
+/// Whether ours is upstream's text without the file that it quotes.
+fn is_not_quoted(question: &Question, ours: &str, upstream: &str) -> bool {
+    let quoted = upstream.strip_prefix(ours).and_then(|rest| rest.strip_prefix(" in '"));
+    let quoted = quoted.and_then(|rest| rest.strip_suffix('\''));
+    let is_quoted =
+        |quoted| question.files.iter().any(|file| as_go_prints(&file.bytes()) == quoted);
+    ours.ends_with("' is missing") && quoted.is_some_and(is_quoted)
 }
 
-/// Whether ours is upstream's text but for what may hold secrets: a whole file, or a value of one.
-fn is_concealed(question: &Question, ours: &str, upstream: &str) -> bool {
-    const VALUES: [(&str, &str); 4] =
-        [("`", "` as a "), ("invalid map key: ", ""), (", value: ", ""), ("anchor '", "' ")];
-    let Some((start, end)) = ours.split_once(REDACTED) else { return false };
-    let hidden = upstream.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-    let Some(hidden) = hidden else { return false };
-    if start.ends_with("' is missing in '") {
-        return question.files.iter().any(|file| as_go_prints(&file.bytes()) == hidden);
+/// Whether both say that a file is not JSON, or not YAML.
+fn is_no_document(ours: &str, upstream: &str) -> bool {
+    let json = upstream.strip_prefix(NO_VERSION).is_some_and(is_no_json);
+    ours.starts_with("invalid JSON at line ") && json
+        || ours.starts_with("invalid YAML at line ") && is_no_yaml(upstream)
+}
+
+const NO_VERSION: &str = "couldn't get version/kind; json parse error: ";
+
+/// Whether both say that the same value is of a wrong type.
+fn is_wrong_value(ours: &str, upstream: &str) -> bool {
+    let Some((path, problem)) = ours.split_once(": ") else { return false };
+    let is_type = problem.starts_with("expected ");
+    if upstream.starts_with("time: ") {
+        // A wrong duration ends Go's reading, also behind another wrong value.
+        return is_type || problem.starts_with(upstream);
     }
-    let is_value =
-        |(before, behind): (&str, &str)| start.ends_with(before) && end.starts_with(behind);
-    VALUES.into_iter().any(is_value)
+    let upstream = upstream.strip_prefix(NO_VERSION).unwrap_or(upstream);
+    let Some((found, into)) =
+        upstream.strip_prefix(MISTYPED).and_then(|rest| rest.split_once(" into Go "))
+    else {
+        return false;
+    };
+    // Go puts the name of the struct before the path, and has no path for the whole document.
+    let field = into.strip_prefix("struct field ").and_then(|rest| rest.split_once(" of type "));
+    let field = field.and_then(|(field, _)| field.split_once('.')).map_or("document", |(_, f)| f);
+    if field.to_ascii_lowercase().ends_with(".defaultcacheduration") {
+        return is_type;
+    }
+    let found = match found {
+        "bool" => "a boolean",
+        "number" => "a number",
+        "array" => "a list",
+        "object" => "an object",
+        _ => "a string",
+    };
+    let path: String = path.split(['[', ']']).step_by(2).collect();
+    is_type && path == field && problem.contains(&format!(", found {found} (line "))
 }
+
+const MISTYPED: &str = "json: cannot unmarshal ";
 
 /// Bytes as they come out of Go's JSON encoder.
 fn as_go_prints(bytes: &[u8]) -> String {
@@ -90,7 +127,7 @@ fn is_first_kep(ours: Option<&str>, upstream: &str) -> bool {
 
 /// Whether a file begins like Kubernetes' binary format, which is no text.
 fn is_binary(question: &Question, ours: &str, upstream: &str) -> bool {
-    const NO_TEXT: &str = ": yaml: control characters are not allowed";
+    const NO_TEXT: &str = ": invalid YAML at line 1, column 4: control characters are not allowed";
     let file = ours.strip_suffix(NO_TEXT).filter(|file| upstream.starts_with(file));
     file.is_some() && question.files.iter().any(|file| file.bytes().starts_with(b"k8s\0"))
 }
@@ -101,12 +138,13 @@ const STRICT: &str = ": strict decoding error: ";
 /// Whether upstream takes KEP-4412's list of annotations for an unknown field. Everything else must be said by both.
 fn has_one_list_of_annotations(ours: Option<&str>, upstream: &str) -> bool {
     let is_mistyped = |ours: &str| {
-        ours.contains("json: cannot unmarshal ")
-            && ours.contains("tokenAttributes.serviceAccountAnnotationKeys of type ")
+        ours.contains("].tokenAttributes.serviceAccountAnnotationKeys")
+            && ours.contains(": expected ")
     };
     if ours.is_some_and(is_mistyped) {
         // Upstream, which does not know it, goes on to what else is wrong.
-        return upstream.contains(ANNOTATIONS) || upstream.contains("json: cannot unmarshal ");
+        let others = [ANNOTATIONS, MISTYPED, ": time: "];
+        return others.iter().any(|words| upstream.contains(words));
     }
     let Some((file, issues)) = upstream.split_once(STRICT) else { return false };
     let others = |issues: &str, what: &str| -> Vec<String> {
@@ -149,8 +187,9 @@ fn is_read_as_optional(question: &Question, ours: &Value) -> bool {
     has_both || providers(&today) == providers(ours)
 }
 
-/// Whether a file is of a kind that upstream knows the fields of, and finds something wrong in them.
-fn is_of_another_kind(question: &Question, ours: &str, upstream: &str) -> bool {
+/// Whether a file is of a kind that upstream knows: it says so, or finds something wrong in the fields. Or upstream has other
+/// words for it, since it is the internal version that does not know the kind.
+fn is_of_another_kind(ours: &str, upstream: &str) -> bool {
     const KINDS: [&str; 12] = [
         "APIGroup",
         "APIGroupList",
@@ -165,30 +204,12 @@ fn is_of_another_kind(question: &Question, ours: &str, upstream: &str) -> bool {
         "Status",
         "WatchEvent",
     ];
-    let kinds: Vec<String> = question.files.iter().filter_map(|file| kind(&file.bytes())).collect();
-    let found = upstream.contains(STRICT) || upstream.contains(": json: cannot unmarshal ");
-    let only_kind = |kind: &&str| {
-        let wrong_kind = ours.ends_with(&format!("failed to decode \"{kind}\" (wrong Kind)"));
-        kinds.iter().any(|known| known == kind) && (wrong_kind || names_fewer(ours, upstream))
-    };
-    found && KINDS.iter().any(only_kind)
-}
-
-/// Whether all that one text names is also named by the other.
-fn names_fewer(ours: &str, upstream: &str) -> bool {
-    let (ours, upstream) = (ours.split_once(STRICT), upstream.split_once(STRICT));
-    let (Some((file, ours)), Some((same, upstream))) = (ours, upstream) else { return false };
-    let upstream: Vec<&str> = upstream.split(", ").collect();
-    file == same && ours.split(", ").all(|issue| upstream.contains(&issue))
-}
-
-fn kind(text: &[u8]) -> Option<String> {
-    let document = Document::read(text).ok()?;
-    let Tree::Map(fields) = &document.root.value else { return None };
-    fields.iter().rev().find_map(|field| match &field.node.value {
-        Tree::String(kind) if folded_name(field.name.expose()) == "kind" => {
-            Some(kind.expose().clone())
-        }
-        _ => None,
-    })
+    let kind =
+        ours.strip_prefix("no kind \"").and_then(|rest| rest.split_once("\" is registered "));
+    let Some((kind, _)) = kind else { return false };
+    let is_found = upstream.starts_with("strict decoding error: ")
+        || upstream.starts_with(MISTYPED)
+        || upstream == format!("failed to decode \"{kind}\" (wrong Kind)");
+    let internal = format!("no kind \"{kind}\" is registered for the internal version of group ");
+    is_found && KINDS.contains(&kind) || upstream.starts_with(&internal)
 }

@@ -10,7 +10,7 @@ use keyfob_client::{
     Authenticators, Behaviour, ClientConfig, Clients, Dialect, LoadingRules, Messages, Overrides,
     World,
 };
-use keyfob_exec::{SystemClock, Terminal};
+use keyfob_exec::Terminal;
 use keyfob_testkit::{ClientCertificates, Internet, MapEnvironment, Reply, Response, TlsServer};
 use kube::Client;
 use serde_json::json;
@@ -74,8 +74,8 @@ impl Stage {
 
     /// Reads the kubeconfig as kubectl does.
     pub(super) fn client_config(&self) -> Result<ClientConfig, String> {
-        let file = LoadingRules::from_file(self.folder.path().join("kubeconfig"));
-        let rules = LoadingRules { dialect: Dialect::ClientGo, ..file };
+        let mut rules = LoadingRules::from_file(self.folder.path().join("kubeconfig"));
+        rules.dialect = Dialect::ClientGo;
         let kubeconfig = rules.load().map_err(|error| self.in_words(&error.to_string()))?;
         let config = kubeconfig.client_config(&Overrides::default());
         config.map_err(|error| self.in_words(&error.to_string()))
@@ -83,15 +83,13 @@ impl Stage {
 
     pub(super) fn client(&self, config: &ClientConfig) -> Result<Client, String> {
         let stderr = Arc::clone(&self.stderr);
-        let world = World {
-            clock: Arc::new(SystemClock),
-            environment: Arc::new(self.environment.clone()),
-            runner: Arc::clone(&self.plugin) as _,
-            terminal: Arc::new(NoTerminal),
-            messages: Messages::to(move |line| {
-                stderr.lock().unwrap().extend([line, "\n"]);
-            }),
-        };
+        let mut world = World::system();
+        world.environment = Arc::new(self.environment.clone());
+        world.runner = Arc::clone(&self.plugin) as _;
+        world.terminal = Arc::new(NoTerminal);
+        world.messages = Messages::to(move |line| {
+            stderr.lock().unwrap().extend([line, "\n"]);
+        });
         let authenticators = Authenticators::new(world, Behaviour::of_client_go());
         let clients = Clients::new(authenticators, Arc::new(self.environment.clone()));
         clients.connect(config).map_err(|error| self.in_words(&error.to_string()))

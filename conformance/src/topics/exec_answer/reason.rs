@@ -2,6 +2,8 @@
 
 use keyfob_api::document::{Document, DocumentError};
 
+use crate::topics::syntax::{is_no_json, is_no_yaml};
+
 /// The row of `DIFFERENCES.md` that explains why two refusals differ.
 pub(in crate::topics) fn explained(
     stdout: &[u8],
@@ -17,19 +19,20 @@ pub(in crate::topics) fn explained(
     let same = match Document::read(stdout) {
         // Upstream decodes it as far as it goes, and has one reason or another.
         _ if ours == "protobuf is not supported" => stdout.starts_with(b"k8s\0"),
-        Err(error) => go_words(&error, stdout) == upstream,
+        Err(error) => is_no_document(&error, upstream),
         Ok(_) => same_reason(ours, upstream),
     };
     same.then_some("exec-decoding-words")
 }
 
-/// What Go says about an output that is neither JSON nor YAML; ours does not quote.
-fn go_words(error: &DocumentError, stdout: &[u8]) -> String {
+/// Whether Go too says that an output is not JSON, or not YAML.
+fn is_no_document(error: &DocumentError, upstream: &str) -> bool {
     match error {
-        DocumentError::Json(error) => {
-            format!("couldn't get version/kind; json parse error: {}", error.go_message(stdout))
+        DocumentError::Json(_) => {
+            let words = upstream.strip_prefix("couldn't get version/kind; json parse error: ");
+            words.is_some_and(is_no_json)
         }
-        DocumentError::Yaml(error) => error.go_message(stdout),
+        DocumentError::Yaml(_) => is_no_yaml(upstream),
         other => panic!("{other}"),
     }
 }

@@ -5,9 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use crate::{
-    RawJson, Secret,
+    JsonWriter, RawJson, Secret,
     document::{FieldError, Item},
-    encode::JsonWriter,
 };
 
 /// The cluster that a plugin gets credentials for.

@@ -4,10 +4,9 @@ use thiserror::Error;
 
 use super::{ExecCluster, ExecResponse, ExecVersion, GROUP, KIND, SpecFields};
 use crate::{
-    Secret,
+    JsonWriter, Secret,
     answer::{InvalidField, SeenName, TypeMeta},
     document::{Document, DocumentError, FieldError, Item, Reading, StrictIssue},
-    encode::JsonWriter,
 };
 
 /// The `spec` of an `ExecCredential`.

@@ -12,10 +12,9 @@ use thiserror::Error;
 
 use super::{ExecCredentialSpec, ExecVersion, GROUP, KIND, spec::read_pointer};
 use crate::{
-    Secret, Timestamp,
+    JsonWriter, Secret, Timestamp,
     answer::{InvalidField, SeenName, TypeMeta},
     document::{Document, DocumentError, FieldError, Item, Reading, Shape},
-    encode::JsonWriter,
 };
 
 /// The `status` of an `ExecCredential`: a token, a certificate with its key, or both.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::go_quote::Quoted;
+use crate::Quoted;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Family {

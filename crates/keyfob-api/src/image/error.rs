@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::go_quote::Quoted;
+use crate::Quoted;
 
 /// Why an image name is refused. The pull fails and no provider is asked.
 ///

@@ -6,10 +6,9 @@ use thiserror::Error;
 
 use super::ProviderVersion;
 use crate::{
-    Secret,
+    JsonWriter, Secret,
     answer::{InvalidField, SeenName, TypeMeta},
     document::{Document, FieldError, Item, JsonError, Reading},
-    encode::JsonWriter,
 };
 
 const KIND: &str = "CredentialProviderRequest";

@@ -14,10 +14,9 @@ use error::refuse_issues;
 
 use super::{CacheKeyType, CacheKeyTypeHint, ProviderVersion};
 use crate::{
-    GoDuration, Secret,
+    GoDuration, JsonWriter, Secret,
     answer::{SeenName, TypeMeta},
     document::{Document, FieldError, Item, Reading, Shape},
-    encode::JsonWriter,
 };
 
 const KIND: &str = "CredentialProviderResponse";

@@ -99,7 +99,7 @@ impl Authenticator {
     ) -> Result<(), AuthError> {
         let (now, behaviour) = (self.inner.world.clock.now(), &self.inner.behaviour);
         // If it was replaced already, and its successor has expired without being refused, this is no refusal any more.
-        let current = self.inner.generation.load(Ordering::Acquire);
+        let current = self.current().map_or(0, |current| current.generation());
         let invalidated = self.inner.invalidated.load(Ordering::Relaxed);
         if let Cause::Refused(generation, _) = cause
             && (*generation == current || invalidated >= current)
@@ -110,16 +110,17 @@ impl Authenticator {
         patience.allows(interactivity, now, behaviour)
     }
 
-    /// Starts a run that nobody waits for, if it needs nobody.
+    /// Starts a run that nobody waits for, if it is time for one and it needs nobody.
     pub(super) fn refresh_ahead(&self, now: SystemTime) {
         let inner = &self.inner;
-        let quiet = inner.plugin.interactivity(&*inner.world.terminal) == Ok(Interactivity::Quiet);
-        if !inner.refresh_from.take() || !quiet {
+        // Of several callers one takes it.
+        if inner.desk().refresh_from.take_if(|from| *from <= now).is_none() {
             return;
         }
-        if let Err(AuthError::NoRuntime) = self.board(&Cause::Ahead) {
+        let quiet = inner.plugin.interactivity(&*inner.world.terminal) == Ok(Interactivity::Quiet);
+        if quiet && let Err(AuthError::NoRuntime) = self.board(&Cause::Ahead) {
             // Perhaps the next caller has one.
-            inner.refresh_from.set(Some(now));
+            inner.desk().refresh_from = Some(now);
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::{fmt, io, path::PathBuf, sync::Arc, time::SystemTime};
 
 use keyfob_api::{ExecAnswerError, Quoted, Timestamp};
-use keyfob_exec::{LookupError, Status, StderrTail};
+use keyfob_exec::{LookupError, NotRunnable, Status, StderrTail, go::error_text};
 use thiserror::Error;
 
 use super::hint::Help;
@@ -40,8 +40,8 @@ pub enum AuthError {
     NotStarted {
         /// The path.
         program: PathBuf,
-        /// What the system said, in Go's words.
-        reason: String,
+        /// Why not. Part of upstream's sentence, so it is no source.
+        reason: StartError,
     },
     /// Linux does not take that much for a program's arguments and environment.
     #[error("exec: fork/exec {}: argument list too long", program.display())]
@@ -234,6 +234,35 @@ fn exit_code(status: Status) -> i32 {
         Status::Exited(code) => code,
         Status::Signaled(_) => -1,
     }
+}
+
+/// Why a program could not be started. Displays as Go says it.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// What is at its path cannot be run.
+    #[error("{}", in_go(*_0))]
+    NotRunnable(NotRunnable),
+    /// The system refused.
+    #[error("{}", error_text(_0))]
+    System(Arc<io::Error>),
+}
+
+fn in_go(why: NotRunnable) -> String {
+    let words = match why {
+        NotRunnable::Missing | NotRunnable::Interpreter => "no such file or directory",
+        NotRunnable::Directory | NotRunnable::NotAFile | NotRunnable::Permission => {
+            "permission denied"
+        }
+        NotRunnable::Format => "exec format error",
+        NotRunnable::Busy => "text file busy",
+        NotRunnable::NulByte => "invalid argument",
+        NotRunnable::Other(number) => {
+            return error_text(&io::Error::from_raw_os_error(number));
+        }
+        _ => return why.to_string(),
+    };
+    words.to_owned()
 }
 
 /// Why a plugin cannot have the terminal it must have.

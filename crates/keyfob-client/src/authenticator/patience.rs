@@ -145,7 +145,10 @@ fn delay(first: Duration, times: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use keyfob_exec::NotRunnable;
+
     use super::*;
+    use crate::StartError;
 
     const QUIET: Interactivity = Interactivity::Quiet;
 
@@ -187,12 +190,16 @@ mod tests {
     #[test]
     fn what_was_never_started_may_be_tried_at_once() {
         let (mut patience, behaviour) = (Patience::default(), Behaviour::default());
-        let missing = AuthError::NotStarted { program: "/p".into(), reason: "gone".into() };
+        let reason = StartError::NotRunnable(NotRunnable::Missing);
+        let missing = AuthError::NotStarted { program: "/p".into(), reason };
 
         patience.failed(&missing, QUIET, at(0), &behaviour);
 
         assert!(patience.allows(QUIET, at(0), &behaviour).is_ok());
-        assert_eq!(patience.last().unwrap().to_string(), "exec: fork/exec /p: gone");
+        assert_eq!(
+            patience.last().unwrap().to_string(),
+            "exec: fork/exec /p: no such file or directory"
+        );
     }
 
     #[test]

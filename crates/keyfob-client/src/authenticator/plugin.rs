@@ -12,13 +12,15 @@ use keyfob_api::{
     ExecCluster, ExecCredentialSpec, ExecCredentialStatus, ExecResponse, ExecVersion, Secret,
     speaks_of_a_secret,
 };
-use keyfob_exec::{Finished, Invocation, Limits, LookupError, Program, Stderr, Stdin, Terminal};
+use keyfob_exec::{
+    Finished, Invocation, Limits, LookupError, Program, Stderr, Stdin, Terminal, go::clean,
+};
 
 use super::{
     error::{AuthError, NotInteractive},
     hint::Helper,
 };
-use crate::{Behaviour, ExecConfig, InteractiveMode, World, clean::clean, metrics::Metrics};
+use crate::{Behaviour, ExecConfig, InteractiveMode, World, metrics::Metrics};
 
 /// How many bytes a plugin may print.
 const MOST_OUTPUT: usize = 8 << 20;
@@ -128,8 +130,9 @@ impl Plugin {
             Some(program) => program,
             None => self.program(world)?,
         };
-        let has_nul =
-            |(name, value): &(String, String)| name.contains('\0') || value.contains('\0');
+        let has_nul = |(name, value): &(String, Secret<String>)| {
+            name.contains('\0') || value.expose().contains('\0')
+        };
         if self.config.env.iter().any(has_nul) {
             return Err(AuthError::NulInEnvironment);
         }
@@ -154,7 +157,7 @@ impl Plugin {
         let limits = Limits { stdout: MOST_OUTPUT, ..Limits::default() };
         let mut invocation = Invocation::new(program).args(&self.config.args).limits(limits);
         for (name, value) in &self.config.env {
-            invocation = invocation.env(name, value);
+            invocation = invocation.env(name, value.expose());
         }
         for secret in self.secrets() {
             invocation = invocation.redact(secret);

@@ -44,7 +44,6 @@ impl Authenticator {
     }
 
     /// Whether a server refused it for good, so that a new one is fetched before it is used again.
-    #[inline]
     pub(super) fn is_invalidated(&self, credential: &Credential) -> bool {
         credential.generation() <= self.inner.invalidated.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! One run, from its start to what it changes.
 
-use std::sync::{Arc, Weak, atomic::Ordering};
+use std::sync::{Arc, Weak};
 
 use keyfob_api::ExecCredentialStatus;
 
@@ -49,10 +49,9 @@ impl Inner {
         self.metrics.rotated(old_identity, identity.as_ref(), now);
         let generation = old.as_ref().map_or(0, |old| old.generation()) + 1;
         let credential = Credential::new(generation, status, identity, now, &self.behaviour);
-        self.refresh_from.set(self.behaviour.refresh_ahead.then_some(now));
         let credential = Arc::new(credential);
         self.current.store(Some(Arc::clone(&credential)));
-        self.generation.store(generation, Ordering::Release);
+        desk.refresh_from = self.behaviour.refresh_ahead.then_some(now);
         desk.patience.succeeded();
         desk.refusal = None;
         desk.flight = None;
@@ -75,7 +74,7 @@ impl Inner {
         let now = self.world.clock.now();
         let mut desk = self.desk();
         let next = desk.patience.failed(&error, interactivity, now, &self.behaviour);
-        self.refresh_from.set(self.behaviour.refresh_ahead.then_some(next));
+        desk.refresh_from = self.behaviour.refresh_ahead.then_some(next);
         desk.flight = None;
         error
     }

@@ -6,9 +6,7 @@ use std::{
 };
 
 use keyfob_api::Secret;
-use keyfob_exec::read_bounded;
-
-use crate::system_words::system_words;
+use keyfob_exec::{go::error_text, read_bounded};
 
 /// More than any kubeconfig or bundle of certificates needs, and not enough to fill the memory.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -84,7 +82,7 @@ impl fmt::Display for FileError {
                 )
             }
             FileProblem::System { operation, error } => {
-                write!(f, "{operation} {path}: {}", system_words(error))
+                write!(f, "{operation} {path}: {}", error_text(error))
             }
         }
     }

@@ -19,7 +19,9 @@ use rustls::{
     },
 };
 
-use super::{ClientConfig, FileError, StaticCredentials, UnusableConfig, read_file};
+use super::{
+    ClientConfig, FileError, InvalidAuthorities, StaticCredentials, UnusableConfig, read_file,
+};
 use crate::{ExecConfig, Identity};
 
 impl ClientConfig {
@@ -103,15 +105,15 @@ fn data_or_file(data: &[u8], file: Option<&Path>) -> Result<Option<Secret<Vec<u8
 }
 
 /// Whether at least one certificate can be trusted; others may be whatever they like.
-fn check_certificates(pem: &[u8]) -> Result<(), &'static str> {
+fn check_certificates(pem: &[u8]) -> Result<(), InvalidAuthorities> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem).flatten().collect();
     let is_none = certificates.is_empty();
     match RootCertStore::empty().add_parsable_certificates(certificates) {
-        (0, _) if !is_none => Err("failed to parse certificate"),
+        (0, _) if !is_none => Err(InvalidAuthorities::Malformed),
         (0, _) if <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).flatten().next().is_some() => {
-            Err("no valid certificate authority data seen")
+            Err(InvalidAuthorities::NoCertificate)
         }
-        (0, _) => Err("unable to parse bytes as PEM block"),
+        (0, _) => Err(InvalidAuthorities::NotPem),
         _ => Ok(()),
     }
 }

@@ -33,8 +33,23 @@ pub enum UnusableConfig {
     File(#[from] FileError),
     /// The cluster's certificates are none.
     #[error("unable to load root certificates: {0}")]
-    Authorities(&'static str),
+    Authorities(InvalidAuthorities),
     /// The user's certificate and key are no pair.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+}
+
+/// Why the cluster's certificates are none. Part of upstream's sentence, so it is no source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidAuthorities {
+    /// They are not in PEM.
+    #[error("unable to parse bytes as PEM block")]
+    NotPem,
+    /// They are PEM of something else.
+    #[error("no valid certificate authority data seen")]
+    NoCertificate,
+    /// There are certificates, and none of them can be read.
+    #[error("failed to parse certificate")]
+    Malformed,
 }

@@ -15,6 +15,7 @@ use hyper_util::{
     client::legacy::connect::{Connected, Connection, HttpConnector},
     rt::TokioIo,
 };
+use keyfob_exec::BoxFuture;
 use rustix::net::Shutdown;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -69,7 +70,7 @@ pub(super) struct Connector {
 impl Service<Uri> for Connector {
     type Response = TokioIo<Tracked>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.http.poll_ready(context).map_err(Into::into)

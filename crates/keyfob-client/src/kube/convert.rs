@@ -1,6 +1,6 @@
 //! Between our configuration and that of `kube`.
 
-use std::fs;
+use std::collections::HashMap;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::Uri;
@@ -14,7 +14,9 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use secrecy::ExposeSecret as _;
 
 use super::{ClientError, proxies::proxy_for};
-use crate::{ClientConfig, ExecConfig, Identity, InteractiveMode, PluginPolicy};
+use crate::{
+    ClientConfig, ExecConfig, Identity, InteractiveMode, PluginPolicy, client_config::read_file,
+};
 
 /// The configuration of `kube` without what we do ourselves: the plugin, the certificate and the file of a token.
 pub(super) fn kube_config(
@@ -81,12 +83,12 @@ pub(super) fn exec_config(
     exec: kube::config::ExecConfig,
 ) -> Result<(ExecConfig, Option<ExecCluster>), ClientError> {
     if exec.drop_env.is_some_and(|names| !names.is_empty()) {
-        return Err(ClientError::User("drop_env of a kube::Config is not supported".to_owned()));
+        return Err(ClientError::DropEnv);
     }
     let cluster = exec.cluster.map(exec_cluster);
-    let variable = |entry: &std::collections::HashMap<String, String>| {
-        let part = |name: &str| entry.get(name).cloned().unwrap_or_default();
-        (part("name"), part("value"))
+    let variable = |mut entry: HashMap<String, String>| {
+        let mut part = |name: &str| entry.remove(name).unwrap_or_default();
+        (part("name"), Secret::new(part("value")))
     };
     let api_version = exec.api_version.unwrap_or_default();
     let interactive_mode = match exec.interactive_mode {
@@ -99,7 +101,7 @@ pub(super) fn exec_config(
     let config = ExecConfig {
         command: exec.command.unwrap_or_default(),
         args: exec.args.unwrap_or_default(),
-        env: exec.env.unwrap_or_default().iter().map(variable).collect(),
+        env: exec.env.unwrap_or_default().into_iter().map(variable).collect(),
         api_version,
         install_hint: crate::printable_hint(&exec.install_hint.unwrap_or_default()),
         provide_cluster_info: exec.provide_cluster_info,
@@ -126,31 +128,54 @@ fn exec_cluster(cluster: ExecAuthCluster) -> ExecCluster {
 
 /// The user's own certificate, which is presented by us.
 pub(super) fn take_identity(user: &mut AuthInfo) -> Result<Option<Identity>, ClientError> {
-    let certificate = part(
-        "client-certificate",
-        user.client_certificate_data.take(),
-        user.client_certificate.take(),
-    )?;
-    let key = user.client_key_data.take().map(|key| key.expose_secret().to_owned());
+    let certificate = user.client_certificate_data.take().map(Secret::new);
+    let certificate = part("client-certificate", certificate, user.client_certificate.take())?;
+    let key = user.client_key_data.take().map(|key| key.expose_secret().into());
     let key = part("client-key", key, user.client_key.take())?;
     let (Some(certificate_pem), Some(key_pem)) = (certificate, key) else { return Ok(None) };
     Ok(Some(Identity::parse(ClientIdentity { certificate_pem, key_pem })?))
 }
 
 fn part(
-    name: &str,
-    data: Option<String>,
+    field: &'static str,
+    data: Option<Secret<String>>,
     file: Option<String>,
 ) -> Result<Option<Secret<String>>, ClientError> {
-    let bytes = match (data.filter(|data| !data.is_empty()), file.filter(|file| !file.is_empty())) {
+    let data = data.filter(|data| !data.expose().is_empty());
+    let bytes = match (data, file.filter(|file| !file.is_empty())) {
         (Some(data), _) => BASE64_STANDARD
-            .decode(data)
-            .map_err(|_| ClientError::User(format!("{name}-data is not in base64")))?,
-        (None, Some(file)) => fs::read(&file)
-            .map_err(|error| ClientError::User(format!("cannot read {name} {file}: {error}")))?,
+            .decode(data.expose())
+            .map(Secret::new)
+            .map_err(|_| ClientError::NotBase64 { field })?,
+        (None, Some(file)) => {
+            read_file(file.as_ref()).map_err(|source| ClientError::UserFile { field, source })?
+        }
         (None, None) => return Ok(None),
     };
-    let text = String::from_utf8(bytes);
-    text.map(|text| Some(Secret::new(text)))
-        .map_err(|_| ClientError::User(format!("{name} is not in PEM")))
+    let text = str::from_utf8(bytes.expose());
+    text.map(|text| Some(text.into())).map_err(|source| ClientError::NotText { field, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use keyfob_testkit::LeakCheck;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_users_key_is_typed_and_quotes_nothing() {
+        let key = |data: &str| part("client-key", Some(data.into()), None).unwrap_err();
+        let not_base64 = key("s3cr3t!");
+        assert_eq!(not_base64.to_string(), "client-key-data is not in base64");
+        let not_text = key(&BASE64_STANDARD.encode(b"s3cr3t\xff"));
+        assert!(matches!(not_text, ClientError::NotText { field: "client-key", .. }));
+        LeakCheck::new(["s3cr3t"]).error(&not_base64).error(&not_text);
+
+        let missing = part("client-key", None, Some("/no/such".into())).unwrap_err();
+        assert_eq!(missing.to_string(), "cannot read client-key of the user");
+        let source = missing.source().unwrap().to_string();
+        assert_eq!(source, "open /no/such: no such file or directory");
+    }
 }

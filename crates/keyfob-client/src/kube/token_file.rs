@@ -10,11 +10,11 @@ use std::{
 };
 
 use http::{HeaderValue, Request, header::AUTHORIZATION};
-use keyfob_api::{Quoted, Secret};
+use keyfob_api::Secret;
 use keyfob_exec::Clock;
 
 use super::ClientError;
-use crate::{UnusableToken, client_config::read_file, credential::authorization};
+use crate::{client_config::read_file, credential::authorization};
 
 /// For how long a file is believed without a look.
 const PERIOD: Duration = Duration::from_secs(50);
@@ -35,19 +35,16 @@ struct Current {
 }
 
 impl TokenFile {
-    /// Reads it. If there is nothing in it the user's other token must do.
+    /// Reads it. If there is nothing in it, or it cannot be read, the user's other token must do.
     pub(super) fn open(
         path: &Path,
         other: Option<&Secret<String>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
         let header = match (read(path), other) {
-            (Some(header), _) => header?,
-            (None, Some(token)) => authorization(token)?,
-            (None, None) => {
-                let file = Quoted(&*path.to_string_lossy()).to_string();
-                return Err(ClientError::User(format!("read empty token from file {file}")));
-            }
+            (Ok(header), _) => header,
+            (Err(error @ ClientError::Token(_)), _) | (Err(error), None) => return Err(error),
+            (Err(_), Some(token)) => authorization(token)?,
         };
         let current = Mutex::new(Current { header, read: None });
         Ok(Self(Arc::new(Shared { path: path.to_owned(), clock, current })))
@@ -67,7 +64,7 @@ impl TokenFile {
         let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
         let age = current.read.and_then(|read| now.duration_since(read).ok());
         if age.is_none_or(|age| age >= PERIOD)
-            && let Some(Ok(header)) = read(path)
+            && let Ok(header) = read(path)
         {
             *current = Current { header, read: Some(now) };
         }
@@ -75,11 +72,14 @@ impl TokenFile {
     }
 }
 
-/// `None` if there is nothing in it, or no way to read it.
-fn read(path: &Path) -> Option<Result<HeaderValue, UnusableToken>> {
-    let token = read_file(path).ok()?;
+fn read(path: &Path) -> Result<HeaderValue, ClientError> {
+    let token =
+        read_file(path).map_err(|source| ClientError::UserFile { field: "tokenFile", source })?;
     let token = Secret::new(String::from_utf8_lossy(token.expose()).trim().to_owned());
-    (!token.expose().is_empty()).then(|| authorization(&token))
+    if token.expose().is_empty() {
+        return Err(ClientError::EmptyTokenFile { path: path.to_owned() });
+    }
+    Ok(authorization(&token)?)
 }
 
 impl fmt::Debug for TokenFile {
@@ -100,7 +100,7 @@ mod tests {
     fn a_file_is_read_again_after_a_while_and_an_empty_one_changes_nothing() {
         let (file, clock) = (tempfile::NamedTempFile::new().unwrap(), ManualClock::default());
         let open = || TokenFile::open(file.path(), None, Arc::new(clock.clone()));
-        assert!(open().is_err());
+        assert!(matches!(open(), Err(ClientError::EmptyTokenFile { .. })));
         fs::write(file.path(), " one\n").unwrap();
         let token = open().unwrap();
         let sent = || token.authorize(Request::new(())).headers()[AUTHORIZATION].clone();

@@ -6,7 +6,6 @@
 use std::{
     fmt,
     path::PathBuf,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError, Weak},
     task::{Context, Poll},
     time::Duration,
@@ -14,6 +13,7 @@ use std::{
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use keyfob_exec::BoxFuture;
 use kube::{Config, client::Body};
 use tower::{BoxError, Service, ServiceExt as _};
 
@@ -106,7 +106,7 @@ pub(super) struct Transport(Arc<Http>);
 impl Service<Request<Body>> for Transport {
     type Response = Response<Incoming>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))

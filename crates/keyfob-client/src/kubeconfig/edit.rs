@@ -5,10 +5,13 @@
 
 use std::fmt;
 
+use keyfob_api::Secret;
+
 use crate::{ExecConfig, InteractiveMode};
 
 /// What is to be changed of a user's plugin. What is `None` or empty stays.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct ExecEdit {
     /// `--exec-command`: another command, which has none of the old one's arguments. Without one nothing is added to a user
     /// that has no plugin.
@@ -22,7 +25,7 @@ pub struct ExecEdit {
     /// `--exec-provide-cluster-info`
     pub provide_cluster_info: Option<bool>,
     /// `--exec-env NAME=VALUE`
-    pub set_env: Vec<(String, String)>,
+    pub set_env: Vec<(String, Secret<String>)>,
     /// `--exec-env NAME-`
     pub unset_env: Vec<String>,
 }
@@ -69,7 +72,7 @@ impl fmt::Debug for ExecEdit {
 mod tests {
     use super::*;
 
-    fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn variables(pairs: &[(&str, &str)]) -> Vec<(String, Secret<String>)> {
         pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 

@@ -9,6 +9,10 @@ use crate::{ExecConfig, Impersonation, client_config::shown_url};
 
 /// A `cluster`. `Debug` hides what may hold a password.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors `cluster` of a kubeconfig, and is written out"
+)]
 pub struct Cluster {
     /// The file that it comes from.
     pub origin: Option<PathBuf>,
@@ -32,6 +36,7 @@ pub struct Cluster {
 
 /// A `user`. `Debug` tells what it has, not what that says.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors `user` of a kubeconfig, and is written out")]
 pub struct User {
     /// The file that it comes from.
     pub origin: Option<PathBuf>,
@@ -65,6 +70,10 @@ pub struct User {
 ///
 /// client-go still has `oidc`; `gcp` and `azure` were removed in 1.26.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors `auth-provider` of a kubeconfig, and is written out"
+)]
 pub struct AuthProvider {
     /// `name`
     pub name: String,
@@ -74,6 +83,10 @@ pub struct AuthProvider {
 
 /// A `context`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors `context` of a kubeconfig, and is written out"
+)]
 pub struct Context {
     /// The file that it comes from.
     pub origin: Option<PathBuf>,

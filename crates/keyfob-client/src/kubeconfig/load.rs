@@ -9,13 +9,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyfob_exec::Environment;
+use keyfob_exec::{Environment, go::clean};
 
 use super::{Dialect, Kubeconfig, LoadError, LoadProblem};
-use crate::{FileError, FileProblem, clean::clean, client_config::read_file};
+use crate::{FileError, FileProblem, client_config::read_file};
 
 /// Which kubeconfigs are read, and how.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct LoadingRules {
     /// The one file to read. It must be there.
     pub explicit: Option<PathBuf>,

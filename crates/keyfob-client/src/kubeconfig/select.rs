@@ -11,6 +11,7 @@ use super::{Cluster, Context, Kubeconfig, User};
 
 /// What a program says against its kubeconfig. Empty fields say nothing.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Overrides {
     /// Another context than the current one (`--context`). It must exist.
     pub context_name: String,

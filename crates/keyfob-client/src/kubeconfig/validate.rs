@@ -13,7 +13,7 @@ use std::fmt;
 
 use super::{Context, Kubeconfig, Selection, error::aggregate};
 use crate::client_config::read_file;
-pub use problem::ConfigProblem;
+pub use problem::{ConfigProblem, InvalidProxy};
 
 /// What is wrong with a kubeconfig. Prints all of it.
 #[derive(Debug)]

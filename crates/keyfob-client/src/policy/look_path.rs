@@ -6,15 +6,18 @@
 //! Upstream: `exec.LookPath` of Go 1.26, on Unix.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use keyfob_api::Quoted;
-use keyfob_exec::{Environment, may_execute};
+use keyfob_exec::{
+    Environment,
+    go::{clean_path, error_text},
+    may_execute,
+};
+use rustix::io::Errno;
 use thiserror::Error;
-
-use crate::{clean::clean_path, system_words::system_words};
 
 /// The path of a command.
 pub(super) fn look_path(
@@ -43,11 +46,16 @@ pub(super) fn look_path(
 }
 
 fn executable(path: &Path) -> Result<(), Reason> {
-    let said = |error| Reason::Stat(path.display().to_string(), system_words(&error));
-    if fs::metadata(path).map_err(said)?.is_dir() {
-        return Err(Reason::System("is a directory".to_owned()));
+    let stat = |error| Reason::Stat { path: path.to_owned(), errno: errno(&error) };
+    if fs::metadata(path).map_err(stat)?.is_dir() {
+        return Err(Reason::System(Errno::ISDIR));
     }
-    may_execute(path).map_err(|error| Reason::System(system_words(&error)))
+    may_execute(path).map_err(|error| Reason::System(errno(&error)))
+}
+
+/// What std refuses itself, a NUL byte, the system would call an invalid argument.
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::INVAL)
 }
 
 /// A command that cannot be found, or not be run. Displays as Go's error, word for word.
@@ -76,8 +84,12 @@ enum Reason {
     NotOnPath,
     #[error("cannot run executable found relative to current directory")]
     BelowHere(PathBuf),
-    #[error("stat {0}: {1}")]
-    Stat(String, String),
-    #[error("{0}")]
-    System(String),
+    #[error("stat {}: {}", path.display(), words(*errno))]
+    Stat { path: PathBuf, errno: Errno },
+    #[error("{}", words(*_0))]
+    System(Errno),
+}
+
+fn words(errno: Errno) -> String {
+    error_text(&errno.into())
 }

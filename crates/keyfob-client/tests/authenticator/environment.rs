@@ -41,7 +41,7 @@ async fn nothing_overrides_what_the_client_says() {
             ("SHAPE", ""),
             ("COLOUR", "blue"),
         ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .map(|(name, value)| (name.to_owned(), value.into()))
         .into(),
         ..script.config()
     };

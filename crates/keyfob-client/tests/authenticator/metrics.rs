@@ -9,7 +9,7 @@ use crate::support::{Does, Stage, config, pair, settle, token};
 
 fn lines(authenticators: &Authenticators) -> Vec<String> {
     let mut registry = Registry::default();
-    authenticators.register(&mut registry);
+    authenticators.register_metrics(&mut registry);
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text.lines().map(str::to_owned).collect()

@@ -24,8 +24,9 @@ async fn fails(script: &str) -> AuthError {
 
 #[tokio::test]
 async fn one_that_hangs_is_killed_with_all_it_has_started() {
-    let deadline = Some(Duration::from_millis(300));
-    let stage = Stage::with(Behaviour { deadline, ..Behaviour::default() });
+    let mut behaviour = Behaviour::default();
+    behaviour.deadline = Some(Duration::from_millis(300));
+    let stage = Stage::with(behaviour);
 
     let error = run(&stage, "echo waiting for a browser >&2\nsleep 1000 & sleep 1000").await;
 
@@ -185,7 +186,7 @@ async fn what_cannot_be_started_is_said_in_gos_words() {
     ] {
         let config = ExecConfig { command: command.clone(), ..config() };
         let error = Stage::new().real(&config).credential().await.unwrap_err();
-        let path = keyfob_client::clean(&command);
+        let path = keyfob_exec::go::clean(&command);
         assert_eq!(error.to_string(), format!("exec: fork/exec {path}: {reason}"));
         assert!(matches!(error, AuthError::NotStarted { .. }));
     }

@@ -52,13 +52,13 @@ impl Stage {
 
     pub(crate) fn world(&self, runner: Arc<dyn Runner>) -> World {
         let said = Arc::clone(&self.said);
-        World {
-            clock: Arc::new(self.clock.clone()),
-            environment: Arc::new(MapEnvironment::from_iter([("PATH", "/usr/bin:/bin")])),
-            runner,
-            terminal: Arc::new(self.terminal.clone()),
-            messages: Messages::to(move |line| said.lock().unwrap().push(line.to_owned())),
-        }
+        let mut world = World::system();
+        world.clock = Arc::new(self.clock.clone());
+        world.environment = Arc::new(MapEnvironment::from_iter([("PATH", "/usr/bin:/bin")]));
+        world.runner = runner;
+        world.terminal = Arc::new(self.terminal.clone());
+        world.messages = Messages::to(move |line| said.lock().unwrap().push(line.to_owned()));
+        world
     }
 
     /// Authenticators whose plugins are functions.

@@ -26,8 +26,9 @@ const TOLD: &str = "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authent
                     {\"header\":{\"Www-Authenticate\":[\"Bearer\",\"Basic\"]},\"code\":401}}}\n";
 
 /// What the plugin is told by requests that cannot be sent twice, to a server that refuses them all.
-async fn infos_of_two_runs(behaviour: Behaviour, requests: usize) -> Vec<String> {
-    let stage = Stage::with(Behaviour { v1alpha1: true, ..behaviour });
+async fn infos_of_two_runs(mut behaviour: Behaviour, requests: usize) -> Vec<String> {
+    behaviour.v1alpha1 = true;
+    let stage = Stage::with(behaviour);
     let status = ExecCredentialStatus { token: Some("t".into()), ..<_>::default() };
     stage.plugin.prints(status.encode(ExecVersion::V1Alpha1).expose().clone());
     let api_version = ExecVersion::V1Alpha1.api_version().into();

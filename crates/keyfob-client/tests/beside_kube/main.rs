@@ -191,8 +191,8 @@ async fn hanging(who: Who) -> String {
             }
         }
         Who::Keyfob => {
-            let behaviour =
-                Behaviour { deadline: Some(Duration::from_millis(300)), ..Behaviour::default() };
+            let mut behaviour = Behaviour::default();
+            behaviour.deadline = Some(Duration::from_millis(300));
             let authenticators = Authenticators::new(World::system(), behaviour);
             let clients = Clients::new(authenticators, Arc::new(SystemEnvironment));
             let client = clients.connect_kube(config).unwrap();

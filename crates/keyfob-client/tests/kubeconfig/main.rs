@@ -46,8 +46,9 @@ impl Folder {
 
     /// How these files are read, the first to say something first.
     fn rules(&self, names: &[&str]) -> LoadingRules {
-        let precedence = names.iter().map(|name| self.at(name)).collect();
-        LoadingRules { precedence, ..LoadingRules::default() }
+        let mut rules = LoadingRules::default();
+        rules.precedence = names.iter().map(|name| self.at(name)).collect();
+        rules
     }
 
     fn load(&self, names: &[&str]) -> Result<Kubeconfig, String> {

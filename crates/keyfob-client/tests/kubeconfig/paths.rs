@@ -49,7 +49,8 @@ fn a_name_without_a_slash_is_left_for_path() {
 fn paths_stay_if_they_shall_or_if_there_is_no_file() {
     let text = kubeconfig(CLUSTER, USER);
     let folder = Folder::new(&[("config", &text)]);
-    let rules = LoadingRules { relative_paths: RelativePaths::Keep, ..folder.rules(&["config"]) };
+    let mut rules = folder.rules(&["config"]);
+    rules.relative_paths = RelativePaths::Keep;
     let wanted = ["pki/ca.pem", "./bin/../login", "../token", "/etc/me.pem", "me.key"];
 
     assert_eq!(paths(&rules.load().unwrap()), wanted);

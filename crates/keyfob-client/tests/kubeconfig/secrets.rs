@@ -28,16 +28,15 @@ fn debug_shows_no_secret() {
     let kubeconfig = Kubeconfig::parse(kubeconfig(CLUSTER, USER).as_bytes()).unwrap();
     let selection = kubeconfig.select(&Overrides::default()).unwrap();
     let config = kubeconfig.client_config(&Overrides::default()).unwrap();
-    let overrides = Overrides {
-        context: selection.context.clone(),
-        cluster: selection.cluster.clone(),
-        user: selection.user.clone(),
-        ..Overrides::default()
-    };
+    let mut overrides = Overrides::default();
+    overrides.context = selection.context.clone();
+    overrides.cluster = selection.cluster.clone();
+    overrides.user = selection.user.clone();
 
     check.debug("a kubeconfig", &kubeconfig).debug("a selection", &selection);
     check.debug("a configuration", &config).debug("overrides", &overrides);
     check.debug("a cluster", &config.exec_cluster().unwrap());
+    check.debug("variables", &config.exec.as_ref().unwrap().env);
     let shown = format!("{config:?}");
     assert!(shown.contains("command: \"login\"") && shown.contains("1 hidden"), "{shown}");
 }

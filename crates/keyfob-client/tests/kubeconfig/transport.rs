@@ -8,9 +8,10 @@ use crate::Folder;
 const AUTHORITY: &str = include_str!("authority.pem");
 
 fn told() -> ClientConfig {
-    let exec = ExecConfig { provide_cluster_info: true, ..ExecConfig::default() };
-    let server = "https://hall.test".to_owned();
-    ClientConfig { server, exec: Some(exec), ..ClientConfig::default() }
+    let mut config = ClientConfig::default();
+    config.server = "https://hall.test".into();
+    config.exec = Some(ExecConfig { provide_cluster_info: true, ..ExecConfig::default() });
+    config
 }
 
 #[test]

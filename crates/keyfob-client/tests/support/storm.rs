@@ -11,9 +11,7 @@ use std::{
 };
 
 use http::{Request, StatusCode};
-use keyfob_client::{
-    Authenticators, Behaviour, ClientConfig, Clients, ExecConfig, ServerTls, World,
-};
+use keyfob_client::{Authenticators, Behaviour, ClientConfig, Clients, ExecConfig, World};
 use keyfob_exec::SystemEnvironment;
 use keyfob_testkit::{ClientCertificates, TlsServer};
 use kube::{Client, client::Body};
@@ -99,17 +97,14 @@ pub(crate) async fn storm(tasks: usize, requests: usize) -> Storm {
 
 fn client(server: &TlsServer, plugin: &Plugin, registry: &mut Registry) -> Client {
     let authenticators = Authenticators::new(World::system(), Behaviour::default());
-    authenticators.register(registry);
+    authenticators.register_metrics(registry);
     // Nothing is quicker.
     let answer = plugin.directory().join("answer").display().to_string();
     let exec = ExecConfig { command: "cat".to_owned(), args: vec![answer], ..plugin.config() };
-    let ca_data = server.ca_pem().as_bytes().to_vec();
-    let config = ClientConfig {
-        server: server.url(),
-        tls: ServerTls { ca_data, ..ServerTls::default() },
-        exec: Some(exec),
-        ..ClientConfig::default()
-    };
+    let mut config = ClientConfig::default();
+    config.server = server.url();
+    config.tls.ca_data = server.ca_pem().into();
+    config.exec = Some(exec);
     Clients::new(authenticators, Arc::new(SystemEnvironment)).connect(&config).unwrap()
 }
 

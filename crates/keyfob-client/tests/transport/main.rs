@@ -19,9 +19,7 @@ mod upgrades;
 use std::{sync::Arc, time::Duration};
 
 use http::{Request, StatusCode};
-use keyfob_client::{
-    Authenticators, Behaviour, ClientConfig, Clients, ExecConfig, ServerTls, World,
-};
+use keyfob_client::{Authenticators, Behaviour, ClientConfig, Clients, ExecConfig, World};
 use keyfob_exec::SystemEnvironment;
 use keyfob_testkit::TlsServer;
 use kube::{Client, client::Body};
@@ -32,14 +30,12 @@ fn connect(clients: &Clients, server: &TlsServer, exec: ExecConfig) -> Client {
 }
 
 fn config(server: &TlsServer, exec: ExecConfig) -> ClientConfig {
-    let ca_data = server.ca_pem().as_bytes().to_vec();
-    ClientConfig {
-        server: server.url(),
-        namespace: "default".to_owned(),
-        tls: ServerTls { ca_data, ..ServerTls::default() },
-        exec: Some(exec),
-        ..ClientConfig::default()
-    }
+    let mut config = ClientConfig::default();
+    config.server = server.url();
+    config.namespace = "default".into();
+    config.tls.ca_data = server.ca_pem().into();
+    config.exec = Some(exec);
+    config
 }
 
 fn clients(behaviour: Behaviour) -> Clients {

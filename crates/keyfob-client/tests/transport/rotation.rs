@@ -126,8 +126,8 @@ async fn what_is_under_way_ends_with_the_old_connections() {
 
 #[tokio::test]
 async fn what_is_under_way_may_come_to_its_end() {
-    let behaviour =
-        Behaviour { old_connections: OldConnections::Drain, ..Behaviour::of_client_go() };
+    let mut behaviour = Behaviour::of_client_go();
+    behaviour.old_connections = OldConnections::Drain;
     let stage = Stage::new(behaviour, &certificate("alice")).await;
     let client = stage.client.clone();
     let slow = tokio::spawn(async move { get(&client, "/slow").await });
@@ -166,10 +166,9 @@ async fn a_certificate_that_the_server_does_not_trust_fails_until_there_is_a_bet
     let clients_known = ClientCertificates::Required(Arc::new(move |leaf| leaf == trusted));
     let server = TlsServer::start(clients_known, |_| 200.into()).await;
     let plugin = Plugin::answering(&bad);
-    let clients = clients(Behaviour {
-        minimum_validity: std::time::Duration::ZERO,
-        ..Behaviour::of_client_go()
-    });
+    let mut behaviour = Behaviour::of_client_go();
+    behaviour.minimum_validity = std::time::Duration::ZERO;
+    let clients = clients(behaviour);
     let mut expired = bad.clone();
     expired["expirationTimestamp"] = json!("2020-01-01T00:00:00Z");
     plugin.answer(&expired);

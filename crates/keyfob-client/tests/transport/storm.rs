@@ -60,7 +60,8 @@ impl Runner for Issuer {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_refused_and_the_plugin_runs_once_per_rotation() {
     let issuer = Issuer::default();
-    let world = World { runner: Arc::new(issuer.clone()), ..World::system() };
+    let mut world = World::system();
+    world.runner = Arc::new(issuer.clone());
     let exec = ExecConfig {
         command: "/bin/true".to_owned(),
         api_version: V1.to_owned(),

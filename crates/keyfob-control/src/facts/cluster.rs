@@ -6,7 +6,7 @@
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
-use axum::{body::to_bytes, http};
+use http_body_util::{BodyExt as _, Limited};
 use k8s_openapi::api::{
     authentication::v1::SelfSubjectReview,
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -186,9 +186,9 @@ impl Cluster {
             let response = self.client.send(request.map(Body::from)).await;
             let response = response.map_err(|error| self.secrets.redact(&plain(&error)))?;
             let status = response.status();
-            let body = to_bytes(axum::body::Body::new(response.into_body()), LONGEST_ANSWER).await;
+            let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
             let body = body.map_err(|_| "the API server's answer broke off, or is too long")?;
-            Ok((status, body.to_vec()))
+            Ok((status, body.to_bytes().to_vec()))
         };
         let answer = tokio::time::timeout(PATIENCE, exchange).await;
         answer.unwrap_or_else(|_| {

@@ -4,7 +4,7 @@
 
 use std::{borrow::Borrow, fmt};
 
-use keyfob_api::CacheKeyType;
+use keyfob_api::{CacheKeyType, registry_of};
 use thiserror::Error;
 
 /// The key of a cached answer: what it is for, and for whose pods.
@@ -65,7 +65,7 @@ pub(crate) struct CacheKeys {
 
 impl CacheKeys {
     pub(crate) fn new(image: &str, identity: &[u8]) -> Result<Self, KeyTooLong> {
-        let registry = image.split('/').next().unwrap_or_default();
+        let registry = registry_of(image);
         let length = image.len() + registry.len() + 3 * identity.len() + 20;
         let mut bytes = Vec::with_capacity(length);
         encode(&mut bytes, image, identity)?;

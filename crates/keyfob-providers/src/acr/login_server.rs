@@ -19,7 +19,7 @@ pub(super) struct LoginServer {
 impl LoginServer {
     /// The host of this image, if it is one. The cloud may have a suffix of its own.
     pub(super) fn of(image: &str, cloud_suffix: &str) -> Option<Self> {
-        let host = image.split('/').next()?;
+        let host = keyfob_api::registry_of(image);
         let own = cloud_suffix.trim_matches('.');
         let suffixes = SUFFIXES.into_iter().chain([own]).filter(|suffix| !suffix.is_empty());
         suffixes.into_iter().find_map(|suffix| Self::below(host, suffix))

@@ -33,7 +33,7 @@ pub(super) struct Registry {
 impl Registry {
     /// The registry of an image. Any other host is refused: a token of ECR is none of its business.
     pub(super) fn of_image(image: &str) -> Result<Self, Failure> {
-        let key = without_scheme(image).split('/').next().unwrap_or_default();
+        let key = keyfob_api::registry_of(without_scheme(image));
         Self::parse(key).ok_or_else(|| {
             Failure::new(format!(
                 "{key} is not a registry of ECR: look at matchImages of this provider's configuration"

@@ -4,9 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::Args;
 use keyfob_api::GoDuration;
-use keyfob_client::{
-    Authenticators, Behaviour, Cluster as ClusterEntry, Context, Messages, Overrides, World,
-};
+use keyfob_client::{Authenticators, Behaviour, Messages, Overrides, World};
 use keyfob_exec::SystemEnvironment;
 
 use super::{
@@ -57,8 +55,10 @@ impl ClusterArgs {
     }
 
     pub(super) fn authenticators(&self, messages: Messages) -> Authenticators {
-        let behaviour = Behaviour { deadline: self.deadline(), ..Behaviour::default() };
-        Authenticators::new(World { messages, ..World::system() }, behaviour)
+        let (mut world, mut behaviour) = (World::system(), Behaviour::default());
+        world.messages = messages;
+        behaviour.deadline = self.deadline();
+        Authenticators::new(world, behaviour)
     }
 
     pub(super) fn deadline(&self) -> Option<Duration> {
@@ -67,21 +67,14 @@ impl ClusterArgs {
 
     pub(super) fn wanted(&self) -> Wanted {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        Wanted {
-            rules: kubeconfigs(self.kubeconfig.as_deref(), &SystemEnvironment),
-            overrides: Overrides {
-                context_name: text(&self.context),
-                context: Context {
-                    cluster: text(&self.cluster),
-                    user: text(&self.user),
-                    namespace: text(&self.namespace),
-                    ..Context::default()
-                },
-                cluster: ClusterEntry { server: text(&self.server), ..ClusterEntry::default() },
-                ..Overrides::default()
-            },
-            kuberc: self.kuberc.clone(),
-        }
+        let mut overrides = Overrides::default();
+        overrides.context_name = text(&self.context);
+        overrides.context.cluster = text(&self.cluster);
+        overrides.context.user = text(&self.user);
+        overrides.context.namespace = text(&self.namespace);
+        overrides.cluster.server = text(&self.server);
+        let rules = kubeconfigs(self.kubeconfig.as_deref(), &SystemEnvironment);
+        Wanted { rules, overrides, kuberc: self.kuberc.clone() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is wrong with a kubeconfig or its plugin, and what to do about it.
 
+use keyfob_api::Chain;
 use keyfob_client::{AuthError, ClientConfigError, LoadError, NotInteractive};
 
 use super::failure::KubeFailure;
@@ -24,7 +25,7 @@ impl KubeFailure {
             Self::Config(error) => error.to_string(),
             Self::Kuberc(error) => error.to_string(),
             Self::AuthProvider(unsupported) => unsupported.problem(),
-            Self::Client(error) => error.to_string(),
+            Self::Client(error) => Chain(error).to_string(),
             Self::Plugin(error) => match looked_for(error) {
                 Some(why) => format!("{error}\n{why}"),
                 None => error.to_string(),

@@ -18,7 +18,8 @@ use crate::{
 pub(super) struct Report {
     pub(super) valid: bool,
     hash: String,
-    /// The kubelet's own text; empty if it has nothing to say, and for a proposal's dialect, which Keyfob reads.
+    /// The kubelet's own text, or Keyfob's for syntax and types; empty if a kubelet has nothing to say, and for a proposal's
+    /// dialect, which Keyfob reads.
     aggregate: String,
     errors: Troubles,
     #[serde(skip_serializing_if = "is_zero")]

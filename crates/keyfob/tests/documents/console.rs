@@ -42,6 +42,11 @@ fn the_commands_about_upgrades_print_what_the_page_shows() {
     replay("docs/upgrade.md");
 }
 
+#[test]
+fn the_commands_in_the_readme_of_the_binary_print_what_it_shows() {
+    replay("crates/keyfob/README.md");
+}
+
 fn replay(name: &str) {
     let page = read(name);
     let mut session = Session::new();

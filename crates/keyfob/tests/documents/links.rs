@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::{page, read, root};
+use crate::{page, read, readmes::crates, root};
 
 #[test]
 fn every_link_of_a_page_leads_somewhere() {
@@ -42,7 +42,7 @@ fn resolve(page: &str, target: &str) -> Result<(), String> {
     exists(folder.join(target).to_str().unwrap())
 }
 
-/// The pages at the root, in `docs` and in `conformance`.
+/// The pages at the root, in `docs`, in `conformance` and in the directory of each crate.
 fn pages() -> Vec<String> {
     let in_folder = |folder: &str| {
         let entries = fs::read_dir(root().join(folder)).unwrap();
@@ -51,5 +51,7 @@ fn pages() -> Vec<String> {
         let pages = names.filter(is_page).map(|name| Path::new(folder).join(name));
         pages.map(|page| page.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    ["", "docs", "conformance"].into_iter().flat_map(in_folder).collect()
+    let crates = crates().into_iter().map(|name| format!("crates/{name}"));
+    let folders = ["", "docs", "conformance"].map(str::to_owned).into_iter().chain(crates);
+    folders.flat_map(|folder| in_folder(&folder)).collect()
 }

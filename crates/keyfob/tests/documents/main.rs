@@ -1,5 +1,5 @@
 //! What the pages of `docs` say holds: their commands print what the pages show, their links lead somewhere, and
-//! `docs/seeds.md` accounts for every item of the founding documents.
+//! `docs/seeds.md` accounts for every item of the founding documents. Each crate has a README that fits its manifest.
 #![expect(
     clippy::panic,
     clippy::unwrap_used,
@@ -7,8 +7,10 @@
 )]
 
 mod console;
+mod crates;
 mod links;
 mod page;
+mod readmes;
 mod seeds;
 
 use std::{

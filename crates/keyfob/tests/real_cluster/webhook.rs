@@ -81,6 +81,15 @@ async fn without_the_webhook_no_node_gets_a_token() {
     scene.gets(NODE, &ours).await;
     fails(&cluster.api, &others, DENIED).await;
 
+    // A review that is too large for the webhook is a failed call. With another policy the node gets what the rule forbids.
+    let large = scene.request(&[&"a".repeat(300_000)]);
+    fails(&cluster.api, &large, "failed calling webhook").await;
+    set_failure_policy(&cluster.api, "Ignore");
+    scene.gets(NODE, &large).await;
+    fails(&cluster.api, &others, DENIED).await;
+    set_failure_policy(&cluster.api, "Fail");
+    fails(&cluster.api, &large, "failed calling webhook").await;
+
     drop(webhook);
     fails(&cluster.api, &ours, "connection refused").await;
     scene.gets(ADMIN, &others).await;
@@ -94,6 +103,14 @@ fn can_be_without_conditions(api: &Api) {
     let made: Value = serde_json::from_str(&made).unwrap();
     assert_eq!(made["webhooks"][0]["failurePolicy"], "Fail");
     assert!(made["webhooks"][0]["matchConditions"].is_null(), "{made}");
+}
+
+/// Decides what the API server does when it cannot call the webhook.
+fn set_failure_policy(api: &Api, policy: &str) {
+    let change = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": policy}]);
+    let configuration = ["validatingwebhookconfiguration", "keyfob-audience"];
+    let patch = ["patch", "--type", "json", "--patch", &change.to_string()];
+    kubectl(api, &[&patch[..], &configuration].concat());
 }
 
 /// Asks until the server refuses in words that hold these.

@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 
 use crate::{
     containerd::Runtime,
-    node::{KUBELET, Node, NodeOptions},
-    registry::{Access, Registry},
+    node::{Node, NodeOptions},
+    registry::{Access, Registry, Visit},
     shell::{output, stdout},
     world::World,
 };
 
+/// The node's own logins.
+const DOCKER_CONFIG: &str = "/var/lib/kubelet/config.json";
 const CONFIG: &str = "/etc/kubernetes/credential-providers.yaml";
 const PLUGINS: &str = "/usr/local/lib/kubelet-plugins";
 
@@ -49,18 +51,24 @@ pub(crate) fn get_prints_the_order_in_which_the_kubelet_tries_credentials(world:
         ),
     ];
     configure_providers();
-    let node = Node::start(world, &options());
-    let docker_config = format!("{KUBELET}/config.json");
-    let logins = logins(&[["registry.example.com", "node"], ["registry.example.com/other", "x"]]);
-    fs::write(&docker_config, json!({"auths": logins}).to_string()).unwrap();
-
-    let names = json!([{"name": "secret-1"}, {"name": "secret-2"}]);
-    let pod = world.pod("app", &image).with(|pod| pod["spec"]["imagePullSecrets"] = names);
-    pod.create().wait_until_running();
+    let start_and_pull = |runtime| {
+        let node = Node::start(world, &options(runtime));
+        write_docker_config();
+        let (before, names) =
+            (registry.visits().len(), json!([{"name": "secret-1"}, {"name": "secret-2"}]));
+        let pod = world.pod("app", &image).with(|pod| pod["spec"]["imagePullSecrets"] = names);
+        pod.create().wait_until_running();
+        assert_eq!(tried(&registry.visits()[before..]), ORDER, "by the kubelet with {runtime:?}");
+        world.pod("public", &public).create().wait_until_running();
+        assert_eq!(tried(&open.visits()), [""; 0], "nothing matches, so that it pulls anonymously");
+        node
+    };
+    drop(start_and_pull(Runtime::Containerd16));
+    let node = start_and_pull(Runtime::Containerd21);
 
     let flags = [
         &secrets.each_ref().map(|file| ["--pull-secret", file]).concat()[..],
-        &["--docker-config", &docker_config, "--config", CONFIG, "--bin-dir", PLUGINS],
+        &["--docker-config", DOCKER_CONFIG, "--config", CONFIG, "--bin-dir", PLUGINS],
     ]
     .concat();
     let keyfob = |command: &str, image: &str| {
@@ -69,15 +77,12 @@ pub(crate) fn get_prints_the_order_in_which_the_kubelet_tries_credentials(world:
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code(), answer)
     };
-    assert_eq!(tried(&registry), ORDER, "by the kubelet");
     let (code, got) = keyfob("get", &image.reference);
     assert_eq!((code, usernames(&got)), (Some(0), ORDER.to_vec()), "by keyfob get");
     let (code, explained) = keyfob("explain", &image.reference);
     assert_eq!((code, usernames(&explained)), (Some(0), ORDER.to_vec()), "by keyfob explain");
     assert_failures_are_the_same(&node, &got, &explained);
 
-    world.pod("public", &public).create().wait_until_running();
-    assert_eq!(tried(&open), [""; 0], "nothing matches, so that the kubelet pulls anonymously");
     let (code, got) = keyfob("get", &public.reference);
     assert_eq!((code, usernames(&got)), (Some(3), vec![]));
     let (code, explained) = keyfob("explain", &public.reference);
@@ -107,6 +112,11 @@ fn secret(world: &World, name: &str, keys: &[[&str; 2]]) -> String {
 fn logins(keys: &[[&str; 2]]) -> Value {
     let login = |user: &str| json!({"username": user, "password": "password"});
     keys.iter().map(|[key, user]| ((*key).to_owned(), login(user))).collect()
+}
+
+fn write_docker_config() {
+    let logins = logins(&[["registry.example.com", "node"], ["registry.example.com/other", "x"]]);
+    fs::write(DOCKER_CONFIG, json!({"auths": logins}).to_string()).unwrap();
 }
 
 /// Two providers that answer, one that fails, and one for another registry.
@@ -165,17 +175,17 @@ fn write_plugin(name: &str, script: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn options() -> NodeOptions {
-    NodeOptions::new(Runtime::Containerd21).flags(&[
+fn options(runtime: Runtime) -> NodeOptions {
+    NodeOptions::new(runtime).flags(&[
         format!("--image-credential-provider-config={CONFIG}"),
         format!("--image-credential-provider-bin-dir={PLUGINS}"),
     ])
 }
 
-/// The users of the registry's log, without repetitions by the same one.
-fn tried(registry: &Registry) -> Vec<String> {
-    let visits = registry.visits().into_iter();
-    let mut users: Vec<_> = visits.filter_map(|visit| Some(visit.login?.0)).collect();
+/// The users of a registry's log, without repetitions by the same one.
+fn tried(visits: &[Visit]) -> Vec<&str> {
+    let logins = visits.iter().filter_map(|visit| visit.login.as_ref());
+    let mut users: Vec<_> = logins.map(|(user, _)| user.as_str()).collect();
     users.dedup();
     users
 }

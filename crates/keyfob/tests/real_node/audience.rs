@@ -14,6 +14,7 @@ use self::{
 };
 use crate::{
     api::{Api, Refusal},
+    containerd::Runtime,
     documented::Page,
     identity::{
         access_by_token_review, bound_to, install, node_with_providers, provider_errors,
@@ -207,7 +208,8 @@ fn start_node(world: &World) -> Node {
         }),
     );
     // It also decides how soon a pod sees a new certificate in a Secret: within a minute or two if nobody sets it.
-    Node::start(world, &node_with_providers(&config).config("syncFrequency", json!("1s")))
+    let options = node_with_providers(Runtime::Containerd21, &config);
+    Node::start(world, &options.config("syncFrequency", json!("1s")))
 }
 
 /// A pod that mounts a token for the API server and one for [`MOUNTED`].

@@ -26,7 +26,7 @@ metadata:
   name: use-pods
 rules:
 - apiGroups: ['']
-  resources: [pods, pods/exec, pods/log, pods/portforward]
+  resources: [pods, pods/attach, pods/exec, pods/log, pods/portforward]
   verbs: [create, get, list, watch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1

@@ -95,6 +95,8 @@ impl Pull {
         let [by_secret, by_account] = &images;
         // Or all pulls would wait for the first.
         let options = teams.node(runtime).config("serializeImagePulls", json!(false));
+        // A kubelet waits ten seconds before it pulls again, and up to five more before it looks at the pod.
+        let options = options.config("syncFrequency", json!("1s"));
         let node = Node::start(world, &options);
         teams.registry.hold("/blobs/");
         let owners = [
@@ -104,7 +106,7 @@ impl Pull {
         let strangers =
             [by_secret, by_account].map(|image| teams.pod(Who::Stranger, image).create());
         for stranger in &strangers {
-            stranger.wait_until_waiting("ErrImagePull");
+            stranger.wait_for_event("Failed", "Failed to pull image");
         }
         let mut keyfob = keyfob_pull(world, &teams, by_account, &owners[1].name);
         let keyfob = keyfob.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -130,8 +132,8 @@ impl Pull {
             owner.wait_until_running();
         }
         let [by_secret, by_account] = &self.images;
-        self.teams.assert_usable_by(by_secret, &[Who::Secret]);
-        self.teams.assert_usable_by(by_account, &[Who::Account]);
+        self.teams
+            .assert_all_usable_by(&[(by_secret, &[Who::Secret]), (by_account, &[Who::Account])]);
         for stranger in &self.strangers {
             let started = stranger.events().into_iter().any(|event| event.reason == "Started");
             assert!(!started, "{:#?}", stranger.event_lines());

@@ -49,8 +49,8 @@ pub(crate) fn install(plugins: &[&str]) {
 }
 
 /// A node whose kubelet reads this configuration of providers.
-pub(crate) fn node_with_providers(config: &Path) -> NodeOptions {
-    NodeOptions::new(Runtime::Containerd21).flags(&[
+pub(crate) fn node_with_providers(runtime: Runtime, config: &Path) -> NodeOptions {
+    NodeOptions::new(runtime).flags(&[
         format!("--image-credential-provider-config={}", config.display()),
         format!("--image-credential-provider-bin-dir={PLUGINS}"),
     ])

@@ -1,6 +1,6 @@
 //! Pods on the node.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -178,6 +178,18 @@ impl Pod {
     fn path(&self) -> String {
         format!("/api/v1/namespaces/{}/pods/{}", self.namespace, self.name)
     }
+}
+
+/// Deletes pods as soon as all of them run, and waits until their node has ended them.
+pub(crate) fn delete_when_running(pods: Vec<Pod>) {
+    for pod in &pods {
+        pod.wait_until_running();
+    }
+    thread::scope(|scope| {
+        for pod in pods {
+            scope.spawn(|| pod.delete());
+        }
+    });
 }
 
 /// The status of the only container.

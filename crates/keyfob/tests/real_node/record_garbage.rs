@@ -8,6 +8,7 @@ use crate::{
     containerd::Runtime,
     documented::Page,
     node::{KUBELET, Node, NodeOptions},
+    pod::delete_when_running,
     record_procedure::{Procedure, always_verify},
     records::snapshot,
     registry::Pushed,
@@ -24,10 +25,7 @@ pub(crate) fn prune_forgets_the_images_that_containerd_has_no_more(world: &mut W
         Procedure::install(world, runtime);
         let mut node = Node::start(world, &teams.node(runtime));
         let pods = [&kept, &gone].map(|image| teams.pod(Who::Secret, image).create());
-        for pod in pods {
-            pod.wait_until_running();
-            pod.delete();
-        }
+        delete_when_running(pods.into());
         remove(&node, &gone);
         assert_eq!(recorded(world), sorted(&[&kept, &gone]));
 
@@ -79,14 +77,12 @@ pub(crate) fn under_disk_pressure_the_kubelet_forgets_who_may_use_an_image(world
     node.start_kubelet(&teams.node(runtime));
     node.wait_until_ready();
     procedure.import(world);
-    let everybody = &[Who::Secret, Who::Account, Who::Stranger];
-    teams.assert_usable_by(&app, everybody);
-    teams.assert_usable_by(&used, everybody);
+    let everybody: &[_] = &[Who::Secret, Who::Account, Who::Stranger];
+    teams.assert_all_usable_by(&[(&app, everybody), (&used, everybody)]);
     node.kubelet.stop();
     node.start_kubelet(&always_verify(teams.node(runtime)));
     node.wait_until_ready();
-    teams.assert_usable_by(&app, &[]);
-    teams.assert_usable_by(&used, &[]);
+    teams.assert_all_usable_by(&[(&app, &[]), (&used, &[])]);
 }
 
 /// No disk has as much space as the kubelet wants, so that it removes the images that no container uses.
@@ -107,14 +103,16 @@ fn remove(node: &Node, image: &Pushed) {
     }
 }
 
-fn recorded(world: &World) -> Vec<String> {
+/// The IDs of all images with a record, sorted.
+pub(crate) fn recorded(world: &World) -> Vec<String> {
     let listed: Value = records(world);
     let mut ids: Vec<_> = recorded_ids(&listed).into_iter().map(str::to_owned).collect();
     ids.sort();
     ids
 }
 
-fn sorted(images: &[&Pushed]) -> Vec<String> {
+/// The IDs of images, sorted.
+pub(crate) fn sorted(images: &[&Pushed]) -> Vec<String> {
     let mut ids: Vec<_> = images.iter().map(|image| image.id.clone()).collect();
     ids.sort();
     ids

@@ -21,6 +21,7 @@ pub(crate) fn the_documented_order_lets_in_whom_the_image_was_pulled_for(world: 
     let teams = Teams::start(world);
     let app = teams.registry.push("team/app:v1");
     let by_account = teams.registry.push("team/by-account:v1");
+    let usable = [(&app, &[Who::Secret][..]), (&by_account, &[Who::Account])];
     for runtime in Runtime::ALL {
         let procedure = Procedure::install(world, runtime);
         let mut node = Node::start(world, &teams.node(runtime));
@@ -39,14 +40,12 @@ pub(crate) fn the_documented_order_lets_in_whom_the_image_was_pulled_for(world: 
                 command => drop(world.run_documented(command)),
             }
         }
-        teams.assert_usable_by(&app, &[Who::Secret]);
-        teams.assert_usable_by(&by_account, &[Who::Account]);
+        teams.assert_all_usable_by(&usable);
         teams.assert_stranger_is_refused(&app);
         node.kubelet.stop();
         node.start_kubelet(&always_verify(teams.node(runtime)));
         node.wait_until_ready();
-        teams.assert_usable_by(&app, &[Who::Secret]);
-        teams.assert_usable_by(&by_account, &[Who::Account]);
+        teams.assert_all_usable_by(&usable);
         let stranger = teams.pod(Who::Stranger, &app).pull_policy("Never").create();
         assert_eq!(
             stranger.wait_until_waiting("ErrImageNeverPull"),

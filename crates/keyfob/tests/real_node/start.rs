@@ -71,6 +71,7 @@ pub(crate) fn the_kubelet_starts_exactly_where_validate_exits_with_0(world: &mut
         }
         let agree = match (&kubelet, &keyfob) {
             (Err(_), Err(text)) if case.is_proposed => text.is_empty(),
+            (Err(kubelet), Err(keyfob)) => kubelet == keyfob || at_the_same_step(kubelet, keyfob),
             _ => kubelet == keyfob,
         };
         if !agree {
@@ -79,7 +80,29 @@ pub(crate) fn the_kubelet_starts_exactly_where_validate_exits_with_0(world: &mut
         }
     }
     assert!(disagreements.is_empty(), "{}", disagreements.join("\n"));
-    assert_eq!((started, refused), (10, 25));
+    assert_eq!((started, refused), (10, 26));
+}
+
+/// Whether both refuse the same file, and at the same step: Keyfob has words of its own for syntax and types, and does not
+/// quote the file (`syntax-error-words`, `wrong-type-words` and `config-not-quoted` in DIFFERENCES.md).
+fn at_the_same_step(kubelet: &str, keyfob: &str) -> bool {
+    const STEPS: [(&str, &str); 4] = [
+        ("couldn't get version/kind; json parse error: unexpected end", "invalid JSON at line "),
+        ("yaml: line ", "invalid YAML at line "),
+        (
+            "json: cannot unmarshal number into Go struct field CredentialProvider.providers.defaultCacheDuration ",
+            "providers[0].defaultCacheDuration: expected a string, found a number (line ",
+        ),
+        ("Object 'Kind' is missing in '", "Object 'Kind' is missing"),
+    ];
+    let (Some((file, kubelet)), Some((same_file, keyfob))) =
+        (kubelet.split_once("\": "), keyfob.split_once("\": "))
+    else {
+        return false;
+    };
+    let same =
+        |(theirs, ours): &(&str, &str)| kubelet.starts_with(theirs) && keyfob.starts_with(ours);
+    file == same_file && STEPS.iter().any(same)
 }
 
 fn cases() -> Vec<Case> {
@@ -113,7 +136,8 @@ fn cases() -> Vec<Case> {
         gates("gate on", "KubeletServiceAccountTokenForCredentialProviders=true"),
         // What follows is refused.
         case("empty", ""),
-        case("not YAML", "{"),
+        case("not JSON", "{"),
+        edit("not YAML", "providers:", "\tproviders:"),
         edit("no kind", "kind: CredentialProviderConfig\n", ""),
         edit("another kind", "CredentialProviderConfig", "KubeletConfiguration"),
         edit("an unknown version", "config.k8s.io/v1", "config.k8s.io/v2"),

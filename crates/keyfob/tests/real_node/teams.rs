@@ -113,15 +113,24 @@ impl Teams {
 
     /// Asserts that only these may use an image that is on the node.
     pub(crate) fn assert_usable_by(&self, image: &Pushed, users: &[Who]) {
+        self.assert_all_usable_by(&[(image, users)]);
+    }
+
+    /// The same for several images at once, which takes no longer.
+    pub(crate) fn assert_all_usable_by(&self, images: &[(&Pushed, &[Who])]) {
         let all = [Who::Secret, Who::Account, Who::Stranger];
-        let may = self.may_use(&all.map(|who| (who, image)));
-        let found: Vec<_> = all.into_iter().zip(may).filter(|(_, may)| *may).collect();
-        let found: Vec<_> = found.into_iter().map(|(who, _)| who).collect();
-        assert_eq!(
-            found, users,
-            "pods that may use {} without asking the registry",
-            image.reference
-        );
+        let cases: Vec<_> =
+            images.iter().flat_map(|(image, _)| all.map(|who| (who, *image))).collect();
+        let may = self.may_use(&cases);
+        for ((image, users), may) in images.iter().zip(may.chunks(all.len())) {
+            let found = all.into_iter().zip(may).filter(|(_, may)| **may);
+            let found: Vec<_> = found.map(|(who, _)| who).collect();
+            assert_eq!(
+                found, *users,
+                "pods that may use {} without asking the registry",
+                image.reference
+            );
+        }
     }
 
     /// A pod of the other team that may pull is refused by the registry.

@@ -26,18 +26,15 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Starts the cluster. Its logs are in the directory `cluster` of this one.
+    /// Starts the cluster with logs in this directory.
     pub(crate) fn start(parts: Parts, logs: &Path) -> Self {
         let marker = Path::new("/run/isolated");
         assert!(marker.exists(), "this changes the machine unless it is run by .ci/isolated");
         let files = PathBuf::from("/run/real-node");
-        let cluster_logs = logs.join("cluster");
-        for directory in [&files, &cluster_logs] {
-            fs::create_dir_all(directory).unwrap();
-        }
-        let cluster = Cluster::start(&parts, &files, &cluster_logs);
+        fs::create_dir_all(&files).unwrap();
+        let cluster = Cluster::start(&parts, &files, logs);
         let base = Arc::new(Base::build(&parts, &files));
-        let (hosts, directory) = (Hosts::start(), cluster_logs);
+        let (hosts, directory) = (Hosts::start(), logs.to_owned());
         Self { parts, hosts, base, cluster, namespace: String::new(), directory, files }
     }
 

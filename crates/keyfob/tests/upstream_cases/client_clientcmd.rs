@@ -29,13 +29,12 @@ pub(crate) const CHECKS: &[(&str, &str, Check)] = &[
 /// A kubeconfig of one user, under upstream's name for it, and one cluster.
 fn of(user: User, cluster: Cluster) -> Kubeconfig {
     let context = Context { cluster: "clean".into(), user: "user".into(), ..Context::default() };
-    Kubeconfig {
-        current_context: "clean".into(),
-        contexts: [("clean".into(), context)].into(),
-        clusters: [("clean".into(), cluster)].into(),
-        users: [("user".into(), user)].into(),
-        ..Kubeconfig::default()
-    }
+    let mut kubeconfig = Kubeconfig::default();
+    kubeconfig.current_context = "clean".into();
+    kubeconfig.contexts = [("clean".into(), context)].into();
+    kubeconfig.clusters = [("clean".into(), cluster)].into();
+    kubeconfig.users = [("user".into(), user)].into();
+    kubeconfig
 }
 
 fn server() -> Cluster {
@@ -50,8 +49,7 @@ fn strings(list: &Value) -> Vec<String> {
 fn exec_of(row: &Value) -> ExecConfig {
     let named = |field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let variables = row["env"].as_array().cloned().unwrap_or_default();
-    let variable =
-        |entry: &Value| (text(entry, "name").to_owned(), text(entry, "value").to_owned());
+    let variable = |entry: &Value| (text(entry, "name").to_owned(), text(entry, "value").into());
     ExecConfig {
         command: named("command"),
         args: strings(&row["args"]),
@@ -239,7 +237,8 @@ fn round_trip(name: &str) -> Result<(), String> {
     if name == "TestExecClusterToConfigRoundtrip" {
         return Ok(()); // what a plugin makes of it is the SDK's business
     }
-    let mut config = ClientConfig { server: "https://a.test".into(), ..ClientConfig::default() };
+    let mut config = ClientConfig::default();
+    config.server = "https://a.test".into();
     config.tls.ca_data = b"ca".to_vec();
     config.tls.server_name = "b.test".into();
     config.tls.insecure = true;
@@ -275,7 +274,7 @@ fn edited(_file: &Value, row: &Value) -> Result<(), String> {
     }
     let pairs = |env: &Value| {
         let env = env.as_object().cloned().unwrap_or_default();
-        env.into_iter().map(|(name, value)| (name, value.as_str().unwrap().to_owned())).collect()
+        env.into_iter().map(|(name, value)| (name, value.as_str().unwrap().into())).collect()
     };
     let before = row["before"].as_object().map(|before| ExecConfig {
         args: before.get("args").map(strings).unwrap_or_default(),

@@ -13,7 +13,7 @@ use std::{
 use http::Request;
 use keyfob_api::{Certificate, Timestamp};
 use keyfob_client::{
-    Authenticators, Behaviour, ClientConfig, Clients, ExecConfig, InteractiveMode, ServerTls, World,
+    Authenticators, Behaviour, ClientConfig, Clients, ExecConfig, InteractiveMode, World,
 };
 use keyfob_exec::{Clock as _, SystemEnvironment};
 use keyfob_testkit::{ClientCertificates, ManualClock, Reply, TlsServer, Visit, self_signed};
@@ -154,7 +154,8 @@ pub(crate) fn credentials() -> Result<(), String> {
     run(async {
         let server = TlsServer::start(knows, |_| 200.into()).await;
         let clock = ManualClock::default();
-        let world = World { clock: Arc::new(clock.clone()), ..World::system() };
+        let mut world = World::system();
+        world.clock = Arc::new(clock.clone());
         let stage = Stage::with(server, world, Behaviour::of_client_go());
         for ((certificate, key), is_let_in) in [(&good, true), (&bad, false), (&good, true)] {
             let end = Timestamp::from(clock.now() + Duration::from_hours(1)).to_string();
@@ -260,17 +261,15 @@ impl Stage {
         let script = format!("#!/bin/sh\necho >>'{at}/runs'\nexec cat '{at}/answer'\n");
         fs::write(&plugin, script).unwrap();
         fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
-        let config = ClientConfig {
-            server: server.url(),
-            tls: ServerTls { ca_data: server.ca_pem().into(), ..ServerTls::default() },
-            exec: Some(ExecConfig {
-                command: plugin,
-                api_version: V1.to_owned(),
-                interactive_mode: InteractiveMode::Never,
-                ..ExecConfig::default()
-            }),
-            ..ClientConfig::default()
-        };
+        let mut config = ClientConfig::default();
+        config.server = server.url();
+        config.tls.ca_data = server.ca_pem().into();
+        config.exec = Some(ExecConfig {
+            command: plugin,
+            api_version: V1.to_owned(),
+            interactive_mode: InteractiveMode::Never,
+            ..ExecConfig::default()
+        });
         let authenticators = Authenticators::new(world, behaviour);
         let clients = Clients::new(authenticators, Arc::new(SystemEnvironment));
         let client = clients.connect(&config).unwrap();

@@ -5,7 +5,7 @@ use std::{error::Error, fs, os::unix::fs::PermissionsExt as _, path::Path, sync:
 use k8s_openapi::api::core::v1::ConfigMap;
 use keyfob_client::{
     Authenticators, Behaviour, ClientConfig, Clients, ExecConfig, InteractiveMode, PluginPolicy,
-    ServerTls, World,
+    World,
 };
 use keyfob_exec::SystemEnvironment;
 use keyfob_testkit::{ClientCertificates, Reply, TlsServer, Visit, self_signed};
@@ -54,7 +54,7 @@ async fn list(base: &Value, row: &Value, version: &str) -> Result<(), String> {
 
     let authenticators = Authenticators::new(World::system(), Behaviour::of_client_go());
     let mut registry = Registry::default();
-    authenticators.register(&mut registry);
+    authenticators.register_metrics(&mut registry);
     let clients = Clients::new(authenticators, Arc::new(SystemEnvironment));
     let config = config(base, row, version, &server, stage.path());
     let client = clients.connect(&config).map_err(|error| error.to_string())?;
@@ -94,20 +94,18 @@ fn config(
         entries.map(at_stage).collect()
     });
     let word = |name: &str| delta[name].as_str().unwrap_or_default();
-    let mut config = ClientConfig {
-        server: server.url(),
-        namespace: "default".to_owned(),
-        tls: ServerTls { ca_data: server.ca_pem().into(), ..ServerTls::default() },
-        exec: Some(ExecConfig {
-            command: format!("{}/{command}", stage.display()),
-            args: vec!["one".to_owned(), fastrand::u64(..).to_string()],
-            api_version: version.to_owned(),
-            interactive_mode: InteractiveMode::from(text(base, "interactiveMode")),
-            policy: PluginPolicy { policy_type: word("policy").into(), allowlist: list },
-            ..ExecConfig::default()
-        }),
-        ..ClientConfig::default()
-    };
+    let mut config = ClientConfig::default();
+    config.server = server.url();
+    config.namespace = "default".into();
+    config.tls.ca_data = server.ca_pem().into();
+    config.exec = Some(ExecConfig {
+        command: format!("{}/{command}", stage.display()),
+        args: vec!["one".to_owned(), fastrand::u64(..).to_string()],
+        api_version: version.to_owned(),
+        interactive_mode: InteractiveMode::from(text(base, "interactiveMode")),
+        policy: PluginPolicy { policy_type: word("policy").into(), allowlist: list },
+        ..ExecConfig::default()
+    });
     word("username").clone_into(&mut config.user.username);
     config.user.password = word("password").to_owned().into();
     config.user.token = delta["bearerToken"].as_str().map(Into::into);

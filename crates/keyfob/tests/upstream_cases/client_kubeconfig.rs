@@ -84,15 +84,14 @@ impl Prepared {
         }
         let names = row["kubeconfig"].as_array().unwrap().iter();
         let names: Vec<&str> = names.map(|name| name.as_str().unwrap()).collect();
-        let rules = LoadingRules {
-            explicit: row["explicit"].as_str().map(|name| root.join(name)),
-            precedence: names.iter().map(|name| root.join(name)).collect(),
-            relative_paths: match row["no_resolve"].as_bool() {
-                Some(true) => RelativePaths::Keep,
-                _ => RelativePaths::Resolve,
-            },
-            dialect: Dialect::ClientGo,
+        let mut rules = LoadingRules::default();
+        rules.explicit = row["explicit"].as_str().map(|name| root.join(name));
+        rules.precedence = names.iter().map(|name| root.join(name)).collect();
+        rules.relative_paths = match row["no_resolve"].as_bool() {
+            Some(true) => RelativePaths::Keep,
+            _ => RelativePaths::Resolve,
         };
+        rules.dialect = Dialect::ClientGo;
         let bytes = (row["bytes"] == true).then(|| placed(root, text(&row["files"], names[0])));
         Self { overrides: overrides(root, row), bytes, rules, directory }
     }
@@ -122,8 +121,8 @@ fn placed(root: &Path, text: &str) -> String {
 
 fn overrides(root: &Path, row: &Value) -> Overrides {
     let named = |field: &str| placed(root, row[field].as_str().unwrap_or_default());
-    let mut overrides =
-        Overrides { context_name: named("override_context"), ..Overrides::default() };
+    let mut overrides = Overrides::default();
+    overrides.context_name = named("override_context");
     overrides.context.user = named("override_user");
     overrides.cluster.server = named("override_server");
     overrides.user.token = named("override_token").into();
@@ -145,10 +144,11 @@ fn commands(loaded: &Kubeconfig) -> Value {
 fn as_row(exec: &ExecConfig, wanted: &Value) -> Value {
     let list =
         |ours: Value, field: &str| if ours == json!([]) { wanted[field].clone() } else { ours };
+    let env = exec.env.iter().map(|(name, value)| (name, value.expose()));
     json!({
         "command": exec.command,
         "args": list(json!(exec.args), "args"),
-        "env": list(json!(exec.env), "env"),
+        "env": list(json!(env.collect::<Vec<_>>()), "env"),
         "apiVersion": exec.api_version,
         "installHint": exec.install_hint,
         "provideClusterInfo": exec.provide_cluster_info,

@@ -7,8 +7,8 @@ use std::{
 };
 
 use keyfob_api::{ExecCredentialStatus, ExecVersion};
-use keyfob_client::{Allowed, Denied, Kuberc, KubercError, PluginPolicy, clean};
-use keyfob_exec::Program;
+use keyfob_client::{Allowed, Denied, Kuberc, KubercError, PluginPolicy};
+use keyfob_exec::{Program, go::clean};
 use keyfob_testkit::MapEnvironment;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -47,7 +47,7 @@ fn split(text: &str) -> (&str, &str) {
 
 /// `users[0].user.exec.args[0]: expected a string, found a number (…)` and
 /// `json: cannot unmarshal number into Go struct field ExecConfig.users.user.exec.args of type string`.
-fn same_value(ours: &str, upstream: &str) -> Result<(), String> {
+pub(crate) fn same_value(ours: &str, upstream: &str) -> Result<(), String> {
     let words: Vec<&str> = upstream.split(' ').collect();
     let (kind, field) = (words[3], words[words.len() - 4]);
     let found = match kind {

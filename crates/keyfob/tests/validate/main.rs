@@ -117,17 +117,36 @@ fn a_file_that_cannot_be_read_is_not_valid_either() {
 
     let (code, stdout, _) = validate(&["-o", "json", "c.yaml"], folder.path());
     let report: Value = serde_json::from_str(&stdout).unwrap();
-    let whole = report["aggregate"].as_str().unwrap();
     assert_eq!((code, &report["hash"]), (1, &json!("")));
-    assert!(
-        whole.starts_with("error decoding config \"c.yaml\": Object 'Kind' is missing in 'api"),
-        "{whole}"
-    );
+    assert_eq!(report["aggregate"], "error decoding config \"c.yaml\": Object 'Kind' is missing");
 
     let (code, stdout, _) = validate(&["nothing.yaml"], folder.path());
     assert_eq!(code, 1);
     let said = "nothing.yaml: error: unable to access path \"nothing.yaml\": stat nothing.yaml: no such file or directory\n";
     assert!(stdout.starts_with(said), "{stdout}");
+}
+
+#[test]
+fn a_text_that_is_no_yaml_is_told_with_its_place_and_what_to_do() {
+    let folder = with(&GOOD.replace("[r.io]", "\n  - *.r.io"));
+
+    let (code, stdout, _) = validate(&["c.yaml"], folder.path());
+    assert_eq!(code, 1);
+    assert_eq!(
+        stdout,
+        "c.yaml:6:5: error: invalid YAML: did not find expected alphabetic or numeric character\n    \
+         help: a `*` begins a YAML alias: put the pattern in quotes, as in \"*.example.com\"\n\
+         not valid, a kubelet would not start with it: 1 error\n"
+    );
+
+    let (_, stdout, _) = validate(&["-o", "json", "c.yaml"], folder.path());
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["errors"][0]["kind"], "Syntax");
+    assert_eq!(
+        report["aggregate"],
+        "error decoding config \"c.yaml\": invalid YAML at line 6, column 5: did not find expected alphabetic or numeric \
+         character"
+    );
 }
 
 #[test]
@@ -194,7 +213,8 @@ fn programs_are_not_shown_secrets_either() {
         let (code, stdout, stderr) = validate(&["-o", "json", "c.yaml"], with(&text).path());
 
         assert_eq!(code, 1);
-        assert!(!stdout.contains("hunter2") && stdout.contains("[redacted]"), "{stdout}");
+        let told = stdout.contains(r#""aggregate":"error decoding config \"c.yaml\": "#);
+        assert!(!stdout.contains("hunter2") && told, "{stdout}");
         assert_eq!(stderr, "");
     }
 }

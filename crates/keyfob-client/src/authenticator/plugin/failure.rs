@@ -5,7 +5,7 @@ use std::{io, path::Path, sync::Arc};
 use keyfob_exec::{Finished, NotRunnable, RunError, Status};
 
 use super::Plugin;
-use crate::{AuthError, system_words::system_words};
+use crate::{AuthError, StartError};
 
 impl Plugin {
     /// A run that came to an end by itself and well, or the error that it is.
@@ -15,8 +15,6 @@ impl Plugin {
         info: usize,
     ) -> Result<Finished, AuthError> {
         let command = self.command().to_owned();
-        let not_started =
-            |program, reason: &str| AuthError::NotStarted { program, reason: reason.to_owned() };
         Err(match ran {
             Ok(finished) if finished.status == Status::Exited(0) => return Ok(finished),
             Ok(Finished { status, stderr, .. }) | Err(RunError::Failed { status, stderr, .. }) => {
@@ -34,14 +32,18 @@ impl Plugin {
             Err(RunError::NulByte { what: "an environment variable", .. }) => {
                 AuthError::NulInEnvironment
             }
-            Err(RunError::NulByte { program, .. }) => not_started(program, "invalid argument"),
-            Err(RunError::NotFound { program }) => {
-                let reason = missing(&program);
-                not_started(program, &reason)
+            Err(RunError::NulByte { program, .. }) => {
+                let reason = StartError::NotRunnable(NotRunnable::NulByte);
+                AuthError::NotStarted { program, reason }
             }
-            Err(RunError::NotExecutable { program, why }) => not_started(program, &words(why)),
+            Err(RunError::NotFound { program }) => {
+                AuthError::NotStarted { reason: missing(&program), program }
+            }
+            Err(RunError::NotExecutable { program, why }) => {
+                AuthError::NotStarted { program, reason: StartError::NotRunnable(why) }
+            }
             Err(RunError::System { program, step: "starting it", source }) => {
-                not_started(program, &system_words(&source))
+                AuthError::NotStarted { program, reason: StartError::System(source.into()) }
             }
             Err(RunError::System { program, step, source }) => {
                 AuthError::System { program, step, source: Arc::new(source) }
@@ -56,27 +58,10 @@ impl Plugin {
 }
 
 /// Nothing there, or no way there.
-fn missing(program: &Path) -> String {
+fn missing(program: &Path) -> StartError {
     match std::fs::metadata(program) {
-        Err(error) => system_words(&error),
+        Err(error) => StartError::System(Arc::new(error)),
         // It has come in the meantime.
-        Ok(_) => "no such file or directory".to_owned(),
+        Ok(_) => StartError::NotRunnable(NotRunnable::Missing),
     }
-}
-
-fn words(why: NotRunnable) -> String {
-    let words = match why {
-        NotRunnable::Missing | NotRunnable::Interpreter => "no such file or directory",
-        NotRunnable::Directory | NotRunnable::NotAFile | NotRunnable::Permission => {
-            "permission denied"
-        }
-        NotRunnable::Format => "exec format error",
-        NotRunnable::Busy => "text file busy",
-        NotRunnable::NulByte => "invalid argument",
-        NotRunnable::Other(number) => {
-            return system_words(&io::Error::from_raw_os_error(number));
-        }
-        _ => return why.to_string(),
-    };
-    words.to_owned()
 }

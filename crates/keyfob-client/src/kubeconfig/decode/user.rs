@@ -1,6 +1,9 @@
 //! Users and their plugins.
 
-use keyfob_api::document::{FieldError, Item};
+use keyfob_api::{
+    Secret,
+    document::{FieldError, Item},
+};
 
 use super::{Decoder, bytes};
 use crate::{AuthProvider, ExecConfig, InteractiveMode, User};
@@ -85,14 +88,15 @@ fn exec(item: Item<'_>) -> Result<Option<ExecConfig>, FieldError> {
     Ok(is_there.then_some(exec))
 }
 
-fn variables(item: Item<'_>) -> Result<Vec<(String, String)>, FieldError> {
+fn variables(item: Item<'_>) -> Result<Vec<(String, Secret<String>)>, FieldError> {
     let mut variables = Vec::new();
     item.elements(|_, item| {
-        let mut variable = (String::new(), String::new());
-        item.object(&["name", "value"], |name, item| {
-            item.read_text(if name == "name" { &mut variable.0 } else { &mut variable.1 })
+        let (mut name, mut value) = (String::new(), Secret::default());
+        item.object(&["name", "value"], |field, item| match field {
+            "name" => item.read_text(&mut name),
+            _ => item.read_secret(&mut value),
         })?;
-        variables.push(variable);
+        variables.push((name, value));
         Ok(())
     })?;
     Ok(variables)

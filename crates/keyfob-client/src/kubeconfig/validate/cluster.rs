@@ -1,8 +1,8 @@
 //! Whether a cluster can be used.
 
-use keyfob_api::{GoUrl, Quoted};
+use keyfob_api::GoUrl;
 
-use super::{ConfigProblem, unreadable};
+use super::{ConfigProblem, InvalidProxy, unreadable};
 use crate::{Cluster, client_config::shown_url};
 
 /// A cluster that comes from a file is not empty, whatever it says.
@@ -27,16 +27,16 @@ pub(super) fn check(name: &str, cluster: &Cluster) -> Vec<ConfigProblem> {
     problems
 }
 
-fn check_proxy(proxy: &str) -> Result<(), String> {
+fn check_proxy(proxy: &str) -> Result<(), InvalidProxy> {
     if proxy.is_empty() {
         return Ok(());
     }
     let shown = shown_url(proxy);
-    let url = GoUrl::parse(proxy).map_err(|_| format!("could not parse: {shown}"))?;
-    // What stands before the first colon need not be a scheme: it may be a user.
-    let scheme = Quoted(if shown == proxy { url.scheme() } else { shown });
+    let url = GoUrl::parse(proxy).map_err(|_| InvalidProxy::NotAUrl(shown.to_owned()))?;
     match url.scheme() {
         "http" | "https" | "socks5" => Ok(()),
-        _ => Err(format!("unsupported scheme {scheme}, must be http, https, or socks5")),
+        scheme if shown == proxy => Err(InvalidProxy::Scheme(scheme.to_owned())),
+        // What stands before the first colon need not be a scheme: it may be a user.
+        _ => Err(InvalidProxy::Scheme(shown.to_owned())),
     }
 }

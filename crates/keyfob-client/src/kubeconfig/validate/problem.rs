@@ -63,8 +63,8 @@ pub enum ConfigProblem {
         url: String,
         /// The cluster.
         cluster: String,
-        /// Why not.
-        reason: String,
+        /// Why not. Part of the sentence, so it is no source.
+        reason: InvalidProxy,
     },
     /// A cluster has certificates in two places.
     #[error(
@@ -126,6 +126,18 @@ pub enum ConfigProblem {
     /// A user is to act as somebody who is not named.
     #[error("requesting uid, groups or user-extra for {0} without impersonating a user")]
     ImpersonationOfNobody(String),
+}
+
+/// Why a proxy's address cannot be one. What may hold a password is hidden.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidProxy {
+    /// It is no URL.
+    #[error("could not parse: {0}")]
+    NotAUrl(String),
+    /// Nobody speaks to proxies of this scheme.
+    #[error("unsupported scheme {}, must be http, https, or socks5", Quoted(.0))]
+    Scheme(String),
 }
 
 fn no_server(cluster: &str) -> String {

@@ -176,7 +176,8 @@ fn files(rules: &LoadingRules, loaded: &Result<Kubeconfig, LoadError>) -> Vec<Fi
 
 /// The plugin's command before its path was resolved.
 fn as_written(wanted: &Wanted) -> Option<String> {
-    let rules = LoadingRules { relative_paths: RelativePaths::Keep, ..wanted.rules.clone() };
+    let mut rules = wanted.rules.clone();
+    rules.relative_paths = RelativePaths::Keep;
     let selection = rules.load().ok()?.select(&wanted.overrides).ok()?;
     Some(selection.user.exec?.command)
 }

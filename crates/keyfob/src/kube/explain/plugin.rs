@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use keyfob_api::{ExecCluster, ExecCredentialSpec, ExecVersion, GoDuration};
+use keyfob_api::{ExecCluster, ExecCredentialSpec, ExecVersion, GoDuration, Secret};
 use keyfob_client::{
     Authenticator, EXEC_EXTENSION, ExecConfig, InteractiveMode, Kuberc, PluginPolicy, PolicyType,
-    Selection, clean,
+    Selection,
 };
-use keyfob_exec::{Environment, Program, may_execute};
+use keyfob_exec::{Environment, Program, go::clean, may_execute};
 
 use super::{
     super::chosen::named,
@@ -18,7 +18,7 @@ use crate::{explain::command::without_user, match_images::shown};
 impl Plugin {
     /// What the configuration says. What the policy and the terminal say to it comes later.
     pub(super) fn new(exec: &ExecConfig, written: &str, environment: &dyn Environment) -> Self {
-        let variable = |(name, _): &(String, String)| Variable {
+        let variable = |(name, _): &(String, Secret<String>)| Variable {
             name: name.clone(),
             replaces_the_hosts: environment.var(name).is_some(),
         };

@@ -1,8 +1,8 @@
 //! A command whose output is read while it runs.
 
 use std::{
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
@@ -12,11 +12,22 @@ use std::{
 pub(super) struct Following {
     child: Child,
     lines: Receiver<String>,
+    input: Option<ChildStdin>,
 }
 
 impl Following {
-    pub(super) fn start(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    pub(super) fn start(command: &mut Command) -> Self {
+        Self::spawn(command.stdin(Stdio::null()))
+    }
+
+    /// The command reads what [`Self::write_line`] writes.
+    pub(super) fn start_with_input(command: &mut Command) -> Self {
+        Self::spawn(command.stdin(Stdio::piped()))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         thread::spawn(move || {
@@ -26,7 +37,12 @@ impl Following {
                 }
             }
         });
-        Self { child, lines }
+        Self { child, lines, input }
+    }
+
+    pub(super) fn write_line(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     /// Waits for a line that contains this, and returns it.

@@ -1,4 +1,4 @@
-//! `kubectl exec`, `logs -f`, `port-forward` and `get --watch` on a real pod, through `keyfob kube proxy`.
+//! `kubectl exec`, `attach`, `logs -f`, `port-forward` and `get --watch` on a real pod, through `keyfob kube proxy`.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,6 +6,8 @@ use std::{
     process::{Command, Output, Stdio},
     thread,
 };
+
+use serde_json::json;
 
 use super::{
     ACCOUNT, create_account,
@@ -15,12 +17,12 @@ use super::{
 use crate::{
     containerd::Runtime,
     node::{Node, NodeOptions},
-    registry::{Access, Registry},
+    pod::Pod,
+    registry::{Access, Pushed, Registry},
     shell::{output, stdout, succeed},
     world::World,
 };
 
-/// The pod greets whoever connects.
 const PORT: &str = "18080";
 const GREETING: &str = "hello from the pod";
 
@@ -28,17 +30,21 @@ pub(crate) fn exec_logs_port_forward_and_watches_go_through_the_proxy(world: &mu
     create_account(world);
     let registry = Registry::start(world, "registry.example.com", Access::Everybody);
     let image = registry.push("team/app:v1");
-    let _node = Node::start(world, &NodeOptions::new(Runtime::Containerd21));
-    let greet = format!("while true; do echo '{GREETING}' | nc -l -p {PORT}; done");
-    world.pod("app", &image).command(&["sh", "-c", &greet]).create().wait_until_running();
     let certificate = ExecUser::with_certificate(world, "certificate");
     certificate.answer_with_certificate(world, "ada", None);
-    for user in [ExecUser::of_account(world, "token", ACCOUNT), certificate] {
+    // Streams end in the runtime, whoever the user is.
+    for (runtime, user) in [
+        (Runtime::Containerd21, ExecUser::of_account(world, "token", ACCOUNT)),
+        (Runtime::Containerd16, certificate),
+    ] {
+        let _node = Node::start(world, &NodeOptions::new(runtime));
+        create_pod(world, &image).wait_until_running();
         let proxy = Proxy::start(world, &user);
         let pod = PodBehindProxy { world, proxy: &proxy };
         // kubectl asks for websockets first, and for SPDY if it must.
         for websockets in ["true", "false"] {
             pod.exec(websockets);
+            pod.attach(websockets);
             pod.port_forward(websockets);
         }
         pod.logs();
@@ -46,6 +52,14 @@ pub(crate) fn exec_logs_port_forward_and_watches_go_through_the_proxy(world: &mu
         assert_eq!(user.runs(), 1, "the plugin ran once for all of them");
         proxy.stop();
     }
+}
+
+/// The pod repeats what it is told by whoever attaches, and greets whoever connects.
+fn create_pod(world: &World, image: &Pushed) -> Pod {
+    let greet = format!("while true; do echo '{GREETING}' | nc -l -p {PORT}; done");
+    let pod =
+        world.pod("app", image).command(&["sh", "-c", &format!("exec 3<&0; cat <&3 & {greet}")]);
+    pod.with(|manifest| manifest["spec"]["containers"][0]["stdin"] = json!(true)).create()
 }
 
 struct PodBehindProxy<'a> {
@@ -72,10 +86,18 @@ impl PodBehindProxy<'_> {
         assert!(stderr.starts_with("no\n"), "{stderr}");
     }
 
+    /// A line goes to the pod's process and comes back.
+    fn attach(&self, websockets: &str) {
+        let mut attach = self.kubectl(&["attach", "--quiet", "-i", "app"]);
+        let mut attached = Following::start_with_input(over(&mut attach, websockets));
+        let line = format!("repeat with websockets {websockets}");
+        attached.write_line(&line);
+        attached.wait_for_line(&line);
+    }
+
     fn port_forward(&self, websockets: &str) {
         let mut forward = self.kubectl(&["port-forward", "pod/app", &format!(":{PORT}")]);
-        over(&mut forward, websockets);
-        let forwarding = Following::start(forward);
+        let forwarding = Following::start(over(&mut forward, websockets));
         let line = forwarding.wait_for_line("Forwarding from 127.0.0.1:");
         let address = line.strip_prefix("Forwarding from ").unwrap().split(' ').next().unwrap();
         let mut answer = String::new();
@@ -85,7 +107,7 @@ impl PodBehindProxy<'_> {
 
     /// A line arrives while kubectl runs.
     fn logs(&self) {
-        let logs = Following::start(self.kubectl(&["logs", "-f", "app"]));
+        let logs = Following::start(&mut self.kubectl(&["logs", "-f", "app"]));
         for line in ["first", "second"] {
             let write = format!("echo {line} >/proc/1/fd/1");
             succeed(&mut self.kubectl(&["exec", "app", "--", "sh", "-c", &write]));
@@ -95,8 +117,10 @@ impl PodBehindProxy<'_> {
 
     fn watch(&self) {
         let labels = "jsonpath={.metadata.labels.step}{\"\\n\"}";
-        let watch = ["get", "pod", "app", "--watch", "--output-watch-events=false", "-o", labels];
-        let watch = Following::start(self.kubectl(&watch));
+        // Of a single pod, kubectl would not show what changes between its first request and its watch.
+        let selector = "--field-selector=metadata.name=app";
+        let watch = ["get", "pods", selector, "--watch", "-o", labels];
+        let watch = Following::start(&mut self.kubectl(&watch));
         for step in ["one", "two"] {
             let label = format!("step={step}");
             let namespace = &self.world.namespace;

@@ -9,6 +9,7 @@ use super::{
     provider_errors, subject, write_config,
 };
 use crate::{
+    containerd::Runtime,
     node::{NODE, Node},
     registry::{Pushed, Registry},
     wait::wait_for,
@@ -41,7 +42,7 @@ pub(crate) fn annotations_decide_whether_a_plugin_runs_and_what_it_reads(world: 
     });
     let config = write_config(world, &recording_provider(&attributes));
     allow_audience(world, AUDIENCE);
-    let node = Node::start(world, &node_with_providers(&config));
+    let node = Node::start(world, &node_with_providers(Runtime::Containerd21, &config));
     let create = |account| world.pod(account, &image).service_account(account).create();
     let flags =
         |account| [format!("--service-account={namespace}/{account}"), format!("--pod={account}")];
@@ -104,7 +105,8 @@ pub(crate) fn a_pod_without_an_account_is_asked_about_without_a_token(world: &mu
         });
         let config = write_config(world, &recording_provider(&attributes));
         write_static_pod(&pods, name, &image);
-        let options = node_with_providers(&config).config("staticPodPath", json!(pods));
+        let options = node_with_providers(Runtime::Containerd21, &config);
+        let options = options.config("staticPodPath", json!(pods));
         let _node = Node::start(world, &options);
         wait_until_refused(world, &format!("{name}-{NODE}"));
         let mut seen = take_requests();

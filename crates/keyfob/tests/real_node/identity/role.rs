@@ -1,6 +1,6 @@
 //! The role that a node needs, from the refusal to the pull.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use serde_json::json;
 
@@ -8,6 +8,7 @@ use super::{
     access_by_token_review, bound_to, get, install, node_with_providers, provider_errors, subject,
 };
 use crate::{
+    containerd::Runtime,
     documented::Page,
     node::{NODE, Node},
     registry::Registry,
@@ -23,20 +24,15 @@ pub(crate) fn a_node_gets_no_token_of_its_pod_without_our_role(world: &mut World
     let (access, reviews) = access_by_token_review(&world.cluster.api, AUDIENCE);
     let registry = Registry::start(world, "registry.example", access);
     let image = registry.push("team/app:latest");
-    let checkout = world.files.join("checkout");
-    fs::create_dir_all(&checkout).unwrap();
-    let config = checkout.join("providers.yaml");
-    fs::write(&config, page.block("yaml", &["echo-credential-provider"])).unwrap();
-    fs::copy(world.cluster.admin(), checkout.join("admin.kubeconfig")).unwrap();
-    install(&["echo-credential-provider"]);
-    fs::remove_file("/usr/local/bin/keyfob").unwrap_or_default();
-    symlink(super::KEYFOB, "/usr/local/bin/keyfob").unwrap();
+    let config = prepare_checkout(world, &page);
     world.cluster.create_namespace("team");
     world.cluster.create_service_account("team", "builder", &[("registry.example/role", "reader")]);
-    let node = Node::start(world, &node_with_providers(&config));
+    let node = Node::start(world, &node_with_providers(Runtime::Containerd21, &config));
 
     // The kubelet asks the registry without credentials, and only its log says why.
-    let pod = world.pod("app", &image).in_namespace("team").service_account("builder").create();
+    let create =
+        || world.pod("app", &image).in_namespace("team").service_account("builder").create();
+    let pod = create();
     let message = pod.wait_until_waiting("ErrImagePull");
     assert!(!message.contains("audience") && message.contains("registry.example"), "{message}");
     assert_eq!(
@@ -75,6 +71,9 @@ pub(crate) fn a_node_gets_no_token_of_its_pod_without_our_role(world: &mut World
     assert!(advice.contains(&format!("to allow it: {allow}\n")), "{advice}");
 
     world.run_documented(&allow);
+    // A new pod is pulled for at once; this one only after ten seconds.
+    pod.delete_at_once();
+    let pod = create();
     pod.wait_until_running();
     assert_eq!(reviews.subjects(), [bound_to(&pod, "builder", AUDIENCE)]);
 
@@ -85,4 +84,24 @@ pub(crate) fn a_node_gets_no_token_of_its_pod_without_our_role(world: &mut World
         let review = world.cluster.api.review_token(token, AUDIENCE);
         assert_eq!(subject(&review), bound_to(&pod, "builder", AUDIENCE), "{answer}");
     }
+
+    // The other runtime brings the pod's token to the registry too.
+    drop(node);
+    let _node = Node::start(world, &node_with_providers(Runtime::Containerd16, &config));
+    let pod = create();
+    pod.wait_until_running();
+    assert_eq!(reviews.subjects().last(), Some(&bound_to(&pod, "builder", AUDIENCE)));
+}
+
+/// Puts everything where the page's commands find it, and returns the path of the page's configuration.
+fn prepare_checkout(world: &World, page: &Page) -> PathBuf {
+    let checkout = world.checkout();
+    fs::create_dir_all(&checkout).unwrap();
+    let config = checkout.join("providers.yaml");
+    fs::write(&config, page.block("yaml", &["echo-credential-provider"])).unwrap();
+    fs::copy(world.cluster.admin(), checkout.join("admin.kubeconfig")).unwrap();
+    install(&["echo-credential-provider"]);
+    fs::remove_file("/usr/local/bin/keyfob").unwrap_or_default();
+    symlink(super::KEYFOB, "/usr/local/bin/keyfob").unwrap();
+    config
 }

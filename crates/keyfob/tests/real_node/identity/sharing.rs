@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     api::Api,
+    containerd::Runtime,
     node::{Node, NodeOptions},
     registry::{Access, Login, Registry},
     wait::wait_for,
@@ -27,68 +28,74 @@ pub(crate) fn pods_of_an_account_share_a_login_and_accounts_share_none(world: &m
     let (broker, registry) = Broker::start(world);
     let [first, second, green] =
         ["blue/first:v1", "blue/second:v1", "green/app:v1"].map(|name| registry.push(name));
-    let _node = Node::start(world, &keeping_logins_by(world, "ServiceAccount"));
-    let pod = |name: &str, account: &str, image| {
-        world.pod(name, image).service_account(account).pull_policy("Always").create()
-    };
+    for runtime in Runtime::ALL {
+        let _node = Node::start(world, &keeping_logins_by(world, runtime, "ServiceAccount"));
+        let pod = |name: &str, account: &str, image| {
+            world.pod(name, image).service_account(account).pull_policy("Always").create()
+        };
 
-    // Pods of an account share one login, for all images of the registry.
-    pod("blue-1", "blue", &first).wait_until_running();
-    pod("blue-2", "blue", &second).wait_until_running();
-    assert_eq!(broker.take_exchanges(), ["blue for blue-1"]);
+        // Pods of an account share one login, for all images of the registry.
+        pod("blue-1", "blue", &first).wait_until_running();
+        pod("blue-2", "blue", &second).wait_until_running();
+        assert_eq!(broker.take_exchanges(), ["blue for blue-1"]);
 
-    // Another account has its own, and it does not open what is not its own.
-    pod("green-1", "green", &green).wait_until_running();
-    let trespasser = pod("green-2", "green", &first);
-    trespasser.wait_until_waiting("ErrImagePull");
-    trespasser.delete();
-    assert_eq!(broker.take_exchanges(), ["green for green-1"]);
-    assert_eq!(
-        broker.take_logins(),
-        [
-            ("blue/first", "blue for blue-1", true),
-            ("blue/second", "blue for blue-1", true),
-            ("green/app", "green for green-1", true),
-            ("blue/first", "green for green-1", false),
-        ]
-        .map(owned)
-    );
+        // Another account has its own, and it does not open what is not its own.
+        pod("green-1", "green", &green).wait_until_running();
+        let trespasser = pod("green-2", "green", &first);
+        trespasser.wait_until_waiting("ErrImagePull");
+        // Or it would try again.
+        trespasser.delete_at_once();
+        assert_eq!(broker.take_exchanges(), ["green for green-1"]);
+        assert_eq!(
+            broker.take_logins(),
+            [
+                ("blue/first", "blue for blue-1", true),
+                ("blue/second", "blue for blue-1", true),
+                ("green/app", "green for green-1", true),
+                ("blue/first", "green for green-1", false),
+            ]
+            .map(owned)
+        );
 
-    // An account that was made anew has another uid: the old login is not for it.
-    let path = format!("/api/v1/namespaces/{}/serviceaccounts/blue", world.namespace);
-    world.cluster.api.delete(&path, 0).unwrap();
-    world.cluster.create_service_account(&world.namespace, "blue", &[]);
-    pod("blue-3", "blue", &first).wait_until_running();
-    assert_eq!(broker.take_exchanges(), ["blue for blue-3"]);
+        // An account that was made anew has another uid: the old login is not for it.
+        let path = format!("/api/v1/namespaces/{}/serviceaccounts/blue", world.namespace);
+        world.cluster.api.delete(&path, 0).unwrap();
+        world.cluster.create_service_account(&world.namespace, "blue", &[]);
+        pod("blue-3", "blue", &first).wait_until_running();
+        assert_eq!(broker.take_exchanges(), ["blue for blue-3"]);
+        assert_eq!(broker.take_logins(), [("blue/first", "blue for blue-3", true)].map(owned));
+    }
 }
 
 pub(crate) fn each_pod_has_a_login_of_its_own_if_logins_are_kept_by_token(world: &mut World) {
     let (broker, registry) = Broker::start(world);
     let [first, second] = ["blue/first:v1", "blue/second:v1"].map(|name| registry.push(name));
-    let _node = Node::start(world, &keeping_logins_by(world, "Token"));
-    let pod = |name| world.pod(name, &first).service_account("blue").pull_policy("Always");
+    for runtime in Runtime::ALL {
+        let _node = Node::start(world, &keeping_logins_by(world, runtime, "Token"));
+        let pod = |name| world.pod(name, &first).service_account("blue").pull_policy("Always");
 
-    let with_two_images = pod("blue-1").with(|manifest| {
-        let other =
-            json!({"name": "other", "image": second.reference, "imagePullPolicy": "Always"});
-        manifest["spec"]["containers"].as_array_mut().unwrap().push(other);
-    });
-    let runs = |status: &Value| !status["state"]["running"].is_null();
-    with_two_images.create().wait_for("both containers run", |pod| {
-        pod["status"]["containerStatuses"].as_array().is_some_and(|all| all.iter().all(runs))
-    });
-    pod("blue-2").create().wait_until_running();
+        let with_two_images = pod("blue-1").with(|manifest| {
+            let other =
+                json!({"name": "other", "image": second.reference, "imagePullPolicy": "Always"});
+            manifest["spec"]["containers"].as_array_mut().unwrap().push(other);
+        });
+        let runs = |status: &Value| !status["state"]["running"].is_null();
+        with_two_images.create().wait_for("both containers run", |pod| {
+            pod["status"]["containerStatuses"].as_array().is_some_and(|all| all.iter().all(runs))
+        });
+        pod("blue-2").create().wait_until_running();
 
-    assert_eq!(broker.take_exchanges(), ["blue for blue-1", "blue for blue-2"]);
-    assert_eq!(
-        broker.take_logins(),
-        [
-            ("blue/first", "blue for blue-1", true),
-            ("blue/second", "blue for blue-1", true),
-            ("blue/first", "blue for blue-2", true),
-        ]
-        .map(owned)
-    );
+        assert_eq!(broker.take_exchanges(), ["blue for blue-1", "blue for blue-2"]);
+        assert_eq!(
+            broker.take_logins(),
+            [
+                ("blue/first", "blue for blue-1", true),
+                ("blue/second", "blue for blue-1", true),
+                ("blue/first", "blue for blue-2", true),
+            ]
+            .map(owned)
+        );
+    }
 }
 
 pub(crate) fn a_token_as_a_password_is_not_for_other_pods_of_its_account(world: &mut World) {
@@ -107,7 +114,8 @@ pub(crate) fn a_token_as_a_password_is_not_for_other_pods_of_its_account(world: 
     });
     let config = write_config(world, &provider);
     // A kubelet asks the providers each time it looks at the pod, even while it waits before it pulls again.
-    let options = node_with_providers(&config).config("syncFrequency", json!("1s"));
+    let options = node_with_providers(Runtime::Containerd21, &config);
+    let options = options.config("syncFrequency", json!("1s"));
     let node = Node::start(world, &options);
     let pod = world.pod("app", &image).service_account("blue").create();
     let account = format!("--service-account={}/blue", world.namespace);
@@ -138,7 +146,7 @@ fn owned((repository, password, is_admitted): (&str, &str, bool)) -> (String, St
     (repository.to_owned(), password.to_owned(), is_admitted)
 }
 
-fn keeping_logins_by(world: &World, cache_type: &str) -> NodeOptions {
+fn keeping_logins_by(world: &World, runtime: Runtime, cache_type: &str) -> NodeOptions {
     let provider = json!({
         "name": "exchange-credential-provider",
         "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
@@ -147,7 +155,7 @@ fn keeping_logins_by(world: &World, cache_type: &str) -> NodeOptions {
         "args": [format!("--url=https://{BROKER}/token"), "--username=token"],
         "tokenAttributes": token_attributes(cache_type),
     });
-    node_with_providers(&write_config(world, &provider))
+    node_with_providers(runtime, &write_config(world, &provider))
 }
 
 fn token_attributes(cache_type: &str) -> Value {

@@ -150,7 +150,7 @@ fn ended(theatre: &Theatre, case: &str) -> Option<String> {
 
 /// A good program with something odd about it.
 fn odd(case: &str, mut config: ExecConfig) -> Option<(String, ExecConfig)> {
-    let variable = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let variable = |name: &str, value: &str| vec![(name.to_owned(), value.into())];
     let command = match case {
         "NUL in env value" => {
             config.env = variable("A", "b\0c");

@@ -77,13 +77,12 @@ impl Theatre {
 
     pub(super) fn authenticators(&self) -> Authenticators {
         let environment = MapEnvironment::from_iter([("PATH", self.path.as_str())]);
-        let world = World {
-            clock: Arc::new(self.clock.clone()),
-            environment: Arc::new(environment.clone()),
-            runner: Arc::new(ProcessRunner::new(environment)),
-            terminal: Arc::new(self.terminal.clone()),
-            messages: Messages::nowhere(),
-        };
+        let mut world = World::system();
+        world.clock = Arc::new(self.clock.clone());
+        world.environment = Arc::new(environment.clone());
+        world.runner = Arc::new(ProcessRunner::new(environment));
+        world.terminal = Arc::new(self.terminal.clone());
+        world.messages = Messages::nowhere();
         Authenticators::new(world, self.behaviour.clone())
     }
 
@@ -161,7 +160,7 @@ impl Pair {
 /// The series of a metric, as `labels} value`.
 pub(super) fn series(authenticators: &Authenticators, name: &str) -> Vec<String> {
     let mut registry = Registry::default();
-    authenticators.register(&mut registry);
+    authenticators.register_metrics(&mut registry);
     let mut shown = String::new();
     text::encode(&mut shown, &registry).unwrap();
     let lines = shown.lines().filter_map(|line| line.strip_prefix(name));

@@ -1,0 +1,59 @@
+//! The dependency directions of `ARCHITECTURE.md`: its table of crates is compared with the manifests.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use super::{read, root};
+
+/// Crates by name, each with the crates of this workspace that it depends on. Dependencies of tests do not count.
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// The rows of the table: `| crate | purpose | uses |`.
+fn documented() -> Edges {
+    let page = read("ARCHITECTURE.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `keyfob"));
+    rows.map(|row| {
+        let [_, name, _, uses, _] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("the table of crates has three columns: {row}");
+        };
+        let uses = uses.split(", ").filter(|uses| *uses != "nothing");
+        (name.trim_matches('`').to_owned(), uses.map(|name| format!("keyfob-{name}")).collect())
+    })
+    .collect()
+}
+
+fn declared() -> Edges {
+    let folders = fs::read_dir(root().join("crates")).unwrap();
+    folders
+        .map(|folder| fs::read_to_string(folder.unwrap().path().join("Cargo.toml")).unwrap())
+        .map(|manifest| {
+            let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap();
+            let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+            let section = section.split("\n[").next().unwrap_or_default();
+            let uses = section.lines().filter(|line| line.starts_with("keyfob-"));
+            let uses = uses.filter_map(|line| line.split(['.', ' ']).next()).map(str::to_owned);
+            (name.trim_matches('"').to_owned(), uses.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_architecture_says() {
+    let (documented, mut declared) = (documented(), declared());
+    // The binary may use every crate; listing them would say nothing.
+    let binary = declared.remove("keyfob").unwrap();
+    assert!(binary.iter().all(|name| declared.contains_key(name)), "{binary:?}");
+
+    assert_eq!(documented, declared, "ARCHITECTURE.md's table, and the manifests");
+}
+
+#[test]
+fn no_library_depends_on_what_demos_and_tests_are_made_of() {
+    for (name, uses) in declared().iter().filter(|(name, _)| *name != "keyfob") {
+        for kit in ["keyfob-playground", "keyfob-testkit"] {
+            assert!(!uses.contains(kit), "{name} depends on {kit}");
+        }
+    }
+}
