@@ -27,6 +27,7 @@
 //! Linux only: it stands on `posix_spawn` and process file descriptors.
 
 pub mod aging;
+mod backoff;
 mod bounded_file;
 mod clock;
 mod core_dumps;
@@ -45,6 +46,7 @@ mod terminal;
 mod trust;
 mod tty;
 
+pub use backoff::Backoff;
 pub use bounded_file::read_bounded;
 pub use clock::{Clock, SystemClock, TICK};
 pub use core_dumps::forbid_core_dumps;
