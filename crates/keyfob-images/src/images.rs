@@ -4,6 +4,7 @@
 //! - [`ImageService`]: whoever has the images: a container runtime, or a directory.
 //! - [`PullCredentials`]: what may be tried, asked for only when it is needed; [`HostCredentials`] asks a host.
 //! - [`PullLedger`]: what is remembered of pulls.
+//! - [`PullProgress`]: what a pull is at, for whoever watches.
 //! - [`Mirrors`]: where else the same images are.
 //!
 //! Upstream: `pkg/kubelet/images` (1.37).
@@ -20,19 +21,18 @@ mod manager;
 mod metrics;
 mod mirrors;
 mod outcome;
-mod recorded;
 mod service;
 mod wanted;
 
-pub use events::{EventReason, ImageEvent};
+pub use events::{EventReason, ImageEvent, PullProgress};
 pub use host_credentials::{HostCredentials, PlaceAnswer};
-pub use ledger::{AbandonedPulls, Access, AccessCheck, OpenCheck, PullLedger};
+pub use ledger::PullLedger;
 pub use limits::{ImageOptions, Parallelism, PullRate};
 pub use manager::{ImageManager, ImageManagerBuilder};
 pub use mirrors::{MirrorError, Mirrors};
 pub use outcome::{EnsureError, EnsureReason, Ensured, FailedAttempt, Pulled, UsedLogin};
 pub use service::{
-    Attempt, ImageService, ImageServiceError, ImageSpec, LocalImage, PullCredentials, PullFailure,
-    PullFailureKind, Serving,
+    Attempt, CredentialLookupError, ImageService, ImageServiceError, ImageSpec, LocalImage,
+    PullCredentials, PullFailure, PullFailureKind, Serving,
 };
 pub use wanted::{PullPolicy, UnknownPullPolicy, Wanted};

@@ -7,11 +7,11 @@ mod images;
 mod records;
 
 pub use images::{
-    AbandonedPulls, Access, AccessCheck, Attempt, EnsureError, EnsureReason, Ensured, EventReason,
-    FailedAttempt, HostCredentials, ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions,
-    ImageService, ImageServiceError, ImageSpec, LocalImage, MirrorError, Mirrors, OpenCheck,
-    Parallelism, PlaceAnswer, PullCredentials, PullFailure, PullFailureKind, PullLedger,
-    PullPolicy, PullRate, Pulled, Serving, UnknownPullPolicy, UsedLogin, Wanted,
+    Attempt, CredentialLookupError, EnsureError, EnsureReason, Ensured, EventReason, FailedAttempt,
+    HostCredentials, ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions, ImageService,
+    ImageServiceError, ImageSpec, LocalImage, MirrorError, Mirrors, Parallelism, PlaceAnswer,
+    PullCredentials, PullFailure, PullFailureKind, PullLedger, PullPolicy, PullProgress, PullRate,
+    Pulled, Serving, UnknownPullPolicy, UsedLogin, Wanted,
 };
 pub use records::{
     Abandoned, Allowlist, AllowlistError, DecodeError, ImageNameError, InvalidVerificationSetting,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keyfob_api::{Chain, SecretSet};
+use keyfob_api::SecretSet;
 use keyfob_images::{PullFailure, PullFailureKind};
 use keyfob_net::ConnectionError;
 use thiserror::Error;
@@ -186,7 +186,7 @@ impl PullError {
 
 impl From<PullError> for PullFailure {
     fn from(error: PullError) -> Self {
-        Self { kind: error.kind(), message: Chain(&error).to_string() }
+        Self::new(error.kind(), error)
     }
 }
 

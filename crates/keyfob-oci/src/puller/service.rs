@@ -1,6 +1,6 @@
 //! A layout as the images of a node.
 
-use keyfob_api::{Chain, ImageRef};
+use keyfob_api::ImageRef;
 use keyfob_images::{
     Attempt, ImageService, ImageServiceError, ImageSpec, LocalImage, PullFailure, PullFailureKind,
     Serving,
@@ -8,7 +8,7 @@ use keyfob_images::{
 use keyfob_keyring::Credential;
 
 use super::{Puller, Wanted};
-use crate::{LayoutError, StoredImage, layout::local_images};
+use crate::{StoredImage, layout::local_images};
 
 impl ImageService for Puller {
     fn image_id<'a>(
@@ -24,10 +24,8 @@ impl ImageService for Puller {
         attempt: &'a Attempt,
     ) -> Serving<'a, Result<String, PullFailure>> {
         Box::pin(async move {
-            let name = ImageRef::parse(&spec.image).map_err(|error| PullFailure {
-                kind: PullFailureKind::Other,
-                message: error.to_string(),
-            })?;
+            let name = ImageRef::parse(&spec.image)
+                .map_err(|error| PullFailure::new(PullFailureKind::Other, error))?;
             let login = attempt.credential.as_ref().map(Credential::login);
             let image = self.pull_image(&name, &attempt.from, login).await?;
             Ok(image.id.to_string())
@@ -42,25 +40,20 @@ impl ImageService for Puller {
         Box::pin(async move {
             let layout = self.layout().clone();
             let images = self.layout().off_thread(move || layout.images()).await;
-            Ok(local_images(&images.flatten().map_err(|error| told(&error))?))
+            Ok(local_images(&images.flatten().map_err(ImageServiceError::new)?))
         })
     }
 }
 
 impl Puller {
     async fn stored(&self, spec: &ImageSpec) -> Result<Option<StoredImage>, ImageServiceError> {
-        let name =
-            ImageRef::parse(&spec.image).map_err(|error| ImageServiceError(error.to_string()))?;
+        let name = ImageRef::parse(&spec.image).map_err(ImageServiceError::new)?;
         let (layout, wanted) = (self.layout().clone(), self.platform.clone());
         let find = move || match wanted {
             Wanted::Here(platform) => layout.find_or_take(&name, &platform),
             Wanted::Exactly(platform) => layout.find(&name, &platform),
         };
         let found = self.layout().off_thread(find).await;
-        found.flatten().map_err(|error| told(&error))
+        found.flatten().map_err(ImageServiceError::new)
     }
-}
-
-fn told(error: &LayoutError) -> ImageServiceError {
-    ImageServiceError(Chain(error).to_string())
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, future::pending, sync::Arc};
 
 use keyfob_api::ImageRef;
 use keyfob_host::Pull;
-use keyfob_images::{Attempt, PullCredentials, Serving};
+use keyfob_images::{Attempt, CredentialLookupError, PullCredentials, Serving};
 use keyfob_keyring::{Login, Logins, SecretCoordinates, Source, select};
 
 use super::Diary;
@@ -13,7 +13,7 @@ use super::Diary;
 #[derive(Debug)]
 pub(crate) struct Purse {
     pub(crate) diary: Diary,
-    pub(crate) attempts: Result<Vec<Attempt>, String>,
+    pub(crate) attempts: Result<Vec<Attempt>, &'static str>,
     /// What comes in the place of a refused credential, by its user.
     pub(crate) instead: BTreeMap<&'static str, Attempt>,
     /// Whether it never answers.
@@ -39,13 +39,13 @@ impl Purse {
 }
 
 impl PullCredentials for Purse {
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, String>> {
+    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>> {
         Box::pin(async {
             self.diary.write("attempts");
             if self.is_stuck {
                 pending::<()>().await;
             }
-            self.attempts.clone()
+            self.attempts.clone().map_err(CredentialLookupError::new)
         })
     }
 
