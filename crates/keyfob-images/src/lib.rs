@@ -2,17 +2,24 @@
 //!
 //! - [`ImageManager`]: ensures that an image is here for a pod, with an [`ImageService`] that has the images.
 //! - [`PullRecords`]: who may use the images that are here (KEP-2535).
+//!
+//! Features, both off by default:
+//!
+//! - `host`: `HostCredentials`, the attempts that a host of `keyfob-host` has credentials for.
+//! - `oci`: the puller of `keyfob-oci` is an [`ImageService`], whose images are in an OCI image layout.
 
 mod images;
 mod records;
 
 pub use images::{
     Attempt, CredentialLookupError, EnsureError, EnsureReason, Ensured, EventReason, FailedAttempt,
-    HostCredentials, ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions, ImageService,
-    ImageServiceError, ImageSpec, LocalImage, MirrorError, Mirrors, Parallelism, PlaceAnswer,
-    PullCredentials, PullFailure, PullFailureKind, PullLedger, PullPolicy, PullProgress, PullRate,
-    Pulled, Serving, UnknownPullPolicy, UsedLogin, Wanted,
+    ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions, ImageService, ImageServiceError,
+    ImageSpec, LocalImage, MirrorError, Mirrors, Parallelism, PullCredentials, PullFailure,
+    PullFailureKind, PullLedger, PullPolicy, PullProgress, PullRate, Pulled, Serving,
+    UnknownPullPolicy, UsedLogin, Wanted,
 };
+#[cfg(feature = "host")]
+pub use images::{HostCredentials, PlaceAnswer};
 pub use records::{
     Abandoned, Allowlist, AllowlistError, DecodeError, ImageNameError, InvalidVerificationSetting,
     LockStripes, Marked, MemorySizes, MustPull, PodCredentials, PullAccess, PullRecords,

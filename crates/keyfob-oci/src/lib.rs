@@ -2,7 +2,8 @@
 //!
 //! - [`Client`]: asks registries, by the rules of the distribution specification, and trusts nothing they say.
 //! - [`Layout`]: a directory of images, which several processes may use and any of them may leave at any moment.
-//! - [`Puller`]: brings images from the one into the other. To a host it is an [`ImageService`](keyfob_images::ImageService).
+//! - [`Puller`]: brings images from the one into the other. To an image manager of `keyfob-images` it is an `ImageService`, by
+//!   that crate's feature `oci`.
 //! - [`Progress`]: is told what a pull is at.
 //!
 //! A program that pulls one image (`examples/pull.rs`):

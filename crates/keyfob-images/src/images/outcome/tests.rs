@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use keyfob_host::Pull;
 use keyfob_keyring::{Login, Logins, select};
 use keyfob_testkit::LeakCheck;
 
@@ -15,9 +14,9 @@ fn attempt(from: &str, login: Option<(&str, &str)>) -> Attempt {
     let credential = login.map(|(username, password)| {
         let login =
             Login { username: username.into(), password: password.into(), ..Login::default() };
-        let pull = Pull::parse(from).unwrap();
-        let logins = Arc::new(Logins::new(Source::provider("ecr"), [(pull.image(), login)]));
-        select(pull.image(), pull.target(), [&logins]).remove(0)
+        let from = image(from);
+        let logins = Arc::new(Logins::new(Source::provider("ecr"), [(from.repository(), login)]));
+        select(from.repository(), from.target().ok().as_ref(), [&logins]).remove(0)
     });
     Attempt { from: image(from), credential }
 }

@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, future::pending, sync::Arc};
 
 use keyfob_api::ImageRef;
-use keyfob_host::Pull;
 use keyfob_images::{Attempt, CredentialLookupError, PullCredentials, Serving};
 use keyfob_keyring::{Login, Logins, SecretCoordinates, Source, select};
 
@@ -80,8 +79,8 @@ pub(crate) fn plain(from: &str) -> Attempt {
 fn with(from: &str, source: Source, user: &str) -> Attempt {
     let password = format!("word-of-{user}").into();
     let login = Login { username: user.into(), password, ..Login::default() };
-    let pull = Pull::parse(from).unwrap();
-    let logins = Arc::new(Logins::new(source, [(pull.image(), login)]));
-    let credential = select(pull.image(), pull.target(), [&logins]).remove(0);
-    Attempt { credential: Some(credential), ..plain(from) }
+    let from = ImageRef::parse(from).unwrap();
+    let logins = Arc::new(Logins::new(source, [(from.repository(), login)]));
+    let credential = select(from.repository(), from.target().ok().as_ref(), [&logins]).remove(0);
+    Attempt { from, credential: Some(credential) }
 }
