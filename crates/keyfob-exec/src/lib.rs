@@ -8,6 +8,7 @@
 //! - [`Directory`]: files in a directory that others may write to.
 
 pub mod aging;
+mod backoff;
 mod bounded_file;
 mod box_future;
 mod clock;
@@ -28,6 +29,7 @@ mod terminal;
 mod trust;
 mod tty;
 
+pub use backoff::Backoff;
 pub use bounded_file::read_bounded;
 pub use box_future::BoxFuture;
 pub use clock::{Clock, SystemClock};

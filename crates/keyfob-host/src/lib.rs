@@ -33,6 +33,7 @@ pub use identity::{
     Fetching, Identity, IdentityError, IdentityStep, PodIdentity, PodReference, ServiceAccount,
     ServiceAccounts, Token, TokenManager, TokenRequest,
 };
-pub use options::{Backoff, GlobalAnswers, HostOptions, MissingPlugins};
+pub use keyfob_exec::Backoff;
+pub use options::{GlobalAnswers, HostOptions, MissingPlugins};
 pub use plugin::MOST_OUTPUT;
 pub use provider::FAILURES_LOG_TARGET;

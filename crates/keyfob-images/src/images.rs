@@ -2,8 +2,9 @@
 //!
 //! - [`ImageManager`]: sees to it. [`Wanted`] says what is wanted, [`Ensured`] and [`EnsureError`] how it ended.
 //! - [`ImageService`]: whoever has the images: a container runtime, or a directory.
-//! - [`PullCredentials`]: what may be tried, asked for only when it is needed; [`HostCredentials`] asks a host.
+//! - [`PullCredentials`]: what may be tried, asked for only when it is needed.
 //! - [`PullLedger`]: what is remembered of pulls.
+//! - [`PullProgress`]: what a pull is at, for whoever watches.
 //! - [`Mirrors`]: where else the same images are.
 //!
 //! Upstream: `pkg/kubelet/images` (1.37).
@@ -11,6 +12,7 @@
 mod access;
 mod backoff;
 mod events;
+#[cfg(feature = "host")]
 mod host_credentials;
 mod intent;
 mod ledger;
@@ -19,20 +21,22 @@ mod lookup;
 mod manager;
 mod metrics;
 mod mirrors;
+#[cfg(feature = "oci")]
+mod oci;
 mod outcome;
-mod recorded;
 mod service;
 mod wanted;
 
-pub use events::{EventReason, ImageEvent};
+pub use events::{EventReason, ImageEvent, PullProgress};
+#[cfg(feature = "host")]
 pub use host_credentials::{HostCredentials, PlaceAnswer};
-pub use ledger::{AbandonedPulls, Access, AccessCheck, OpenCheck, PullLedger};
+pub use ledger::PullLedger;
 pub use limits::{ImageOptions, Parallelism, PullRate};
 pub use manager::{ImageManager, ImageManagerBuilder};
 pub use mirrors::{MirrorError, Mirrors};
 pub use outcome::{EnsureError, EnsureReason, Ensured, FailedAttempt, Pulled, UsedLogin};
 pub use service::{
-    Attempt, ImageService, ImageServiceError, ImageSpec, LocalImage, PullCredentials, PullFailure,
-    PullFailureKind, Serving,
+    Attempt, CredentialLookupError, ImageService, ImageServiceError, ImageSpec, LocalImage,
+    PullCredentials, PullFailure, PullFailureKind, Serving,
 };
 pub use wanted::{PullPolicy, UnknownPullPolicy, Wanted};

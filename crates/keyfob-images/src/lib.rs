@@ -4,18 +4,21 @@
 //!
 //! - [`ImageManager`]: ensures that an image is here for a pod, with an [`ImageService`] that has the images.
 //! - [`PullRecords`]: who may use the images that are here (KEP-2535).
-//! - [`PullCredentials`]: what to try for a pull; [`HostCredentials`] asks a host, [`Mirrors`] adds mirrors.
+//! - [`PullCredentials`]: what to try for a pull; `HostCredentials` (feature `host`) asks a host, [`Mirrors`] adds mirrors.
+//! - With the feature `oci`, the puller of `keyfob-oci` is an [`ImageService`], whose images are in an OCI image layout.
 
 mod images;
 mod records;
 
 pub use images::{
-    AbandonedPulls, Access, AccessCheck, Attempt, EnsureError, EnsureReason, Ensured, EventReason,
-    FailedAttempt, HostCredentials, ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions,
-    ImageService, ImageServiceError, ImageSpec, LocalImage, MirrorError, Mirrors, OpenCheck,
-    Parallelism, PlaceAnswer, PullCredentials, PullFailure, PullFailureKind, PullLedger,
-    PullPolicy, PullRate, Pulled, Serving, UnknownPullPolicy, UsedLogin, Wanted,
+    Attempt, CredentialLookupError, EnsureError, EnsureReason, Ensured, EventReason, FailedAttempt,
+    ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions, ImageService, ImageServiceError,
+    ImageSpec, LocalImage, MirrorError, Mirrors, Parallelism, PullCredentials, PullFailure,
+    PullFailureKind, PullLedger, PullPolicy, PullProgress, PullRate, Pulled, Serving,
+    UnknownPullPolicy, UsedLogin, Wanted,
 };
+#[cfg(feature = "host")]
+pub use images::{HostCredentials, PlaceAnswer};
 pub use records::{
     Abandoned, Allowlist, AllowlistError, DecodeError, ImageNameError, InvalidVerificationSetting,
     LockStripes, Marked, MemorySizes, MustPull, PodCredentials, PullAccess, PullRecords,

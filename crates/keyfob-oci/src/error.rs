@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use keyfob_api::{Chain, SecretSet};
-use keyfob_images::{PullFailure, PullFailureKind};
+use keyfob_api::SecretSet;
 use keyfob_net::ConnectionError;
 use thiserror::Error;
 
@@ -172,21 +171,6 @@ impl PullError {
             *attempts = tried;
         }
         self
-    }
-
-    /// What a host does about it.
-    pub fn kind(&self) -> PullFailureKind {
-        match self {
-            Self::Refused { .. } => PullFailureKind::Refused,
-            Self::Unavailable { .. } => PullFailureKind::RegistryUnavailable,
-            _ => PullFailureKind::Other,
-        }
-    }
-}
-
-impl From<PullError> for PullFailure {
-    fn from(error: PullError) -> Self {
-        Self { kind: error.kind(), message: Chain(&error).to_string() }
     }
 }
 

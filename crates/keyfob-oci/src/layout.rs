@@ -43,7 +43,7 @@ pub(crate) use self::{
     index::{NAME, PULLED},
     partial::{Kept, Partial},
     proofs::{Asker, Found, Proof, Sample, Written},
-    stored::{DEEPEST_INDEX, local_images},
+    stored::DEEPEST_INDEX,
 };
 use crate::{Blob, Descriptor, Digest, Platform};
 

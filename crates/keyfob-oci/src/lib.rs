@@ -4,7 +4,7 @@
 //!
 //! - [`Client`]: asks registries, by the rules of the distribution specification, and trusts nothing they say.
 //! - [`Layout`]: a directory of images, which several processes may use and any of them may leave at any moment.
-//! - [`Puller`]: pulls from the one into the other. To a host it is an [`ImageService`](keyfob_images::ImageService).
+//! - [`Puller`]: pulls from the one into the other. With the feature `oci` of `keyfob-images` it is an image service.
 //! - [`Progress`]: is told what a pull is doing.
 
 mod client;

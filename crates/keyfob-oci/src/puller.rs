@@ -1,7 +1,6 @@
 //! An image from a registry into a layout.
 
 mod resolve;
-mod service;
 
 use std::sync::{Arc, Mutex};
 
@@ -12,14 +11,15 @@ use keyfob_keyring::Login;
 
 use self::resolve::Resolved;
 use crate::{
-    Blob, BlobKind, Client, Descriptor, Layout, Platform, Progress, PullError, Silent, StoredImage,
+    Blob, BlobKind, Client, Descriptor, Layout, LayoutError, Platform, Progress, PullError, Silent,
+    StoredImage,
     client::Repository,
     download::Download,
     layout::{NAME, PULLED},
     manifest::Manifest,
 };
 
-/// Pulls images into a layout. It is an [`ImageService`](keyfob_images::ImageService).
+/// Pulls images into a layout.
 #[derive(Clone, Debug)]
 pub struct Puller {
     client: Client,
@@ -80,6 +80,22 @@ impl Puller {
         let repository = self.client.repository(from, login)?;
         let pulled = self.pull_from(&repository, name, from).await;
         pulled.map_err(|error| error.redacted(&repository.secrets))
+    }
+
+    /// The image of this name in the layout, if it is there, whole, and what a pull would bring.
+    pub async fn find(&self, name: &ImageRef) -> Result<Option<StoredImage>, LayoutError> {
+        let (layout, name, wanted) = (self.layout.clone(), name.clone(), self.platform.clone());
+        let find = move || match wanted {
+            Wanted::Here(platform) => layout.find_or_take(&name, &platform),
+            Wanted::Exactly(platform) => layout.find(&name, &platform),
+        };
+        self.layout.off_thread(find).await.flatten()
+    }
+
+    /// Every image in the layout that is there, whole.
+    pub async fn images(&self) -> Result<Vec<StoredImage>, LayoutError> {
+        let layout = self.layout.clone();
+        self.layout.off_thread(move || layout.images()).await.flatten()
     }
 
     async fn pull_from(

@@ -2,7 +2,6 @@
 //!
 //! - `registry_args`, `records_args`: the flags about registries, and about who may use what is pulled.
 //! - `order`: everything that is opened for a pull, and the pull itself.
-//! - `store`: the layout as the images of a node, which tells what it does.
 //! - `screen`: bars or lines, while it is done; `bars` are the bars.
 //! - `report`: the answer, in its documented shape; `failure`: why there is none, and what to do.
 //! - `access`: who may use an image, in words.
@@ -15,7 +14,6 @@ mod records_args;
 mod registry_args;
 mod report;
 mod screen;
-mod store;
 
 use std::path::PathBuf;
 

@@ -51,7 +51,6 @@ mod tests {
     use keyfob_api::ImageRef;
 
     use super::*;
-    use keyfob_host::Pull;
     use keyfob_keyring::{
         Login, Logins, ProviderSource, SecretCoordinates, ServiceAccountCoordinates, select,
     };
@@ -59,8 +58,8 @@ mod tests {
     fn credential(source: Source) -> Credential {
         let login = Login { username: "ada".into(), password: "word".into(), ..Login::default() };
         let logins = Arc::new(Logins::new(source, [("r.io", login)]));
-        let pull = Pull::parse("r.io/app").unwrap();
-        select(pull.image(), pull.target(), [&logins]).remove(0)
+        let image = ImageRef::parse("r.io/app").unwrap();
+        select(image.repository(), image.target().ok().as_ref(), [&logins]).remove(0)
     }
 
     fn secret_source(name: &str) -> Source {

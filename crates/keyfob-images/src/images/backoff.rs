@@ -9,8 +9,10 @@ use std::{
     time::SystemTime,
 };
 
-use keyfob_exec::aging::{make_room, was_set_back};
-use keyfob_host::Backoff;
+use keyfob_exec::{
+    Backoff,
+    aging::{make_room, was_set_back},
+};
 
 use super::{EnsureError, Wanted};
 

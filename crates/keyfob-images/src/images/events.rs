@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Wanted;
+use super::{Attempt, FailedAttempt, Wanted};
 
 /// Something that happened, in a kubelet's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +57,23 @@ impl fmt::Display for EventReason {
     }
 }
 
+/// What a pull is at, for whoever watches it more closely than by its events.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum PullProgress<'a> {
+    /// The image is here, but the pod has not proved that it may use it, so it is pulled. Attempts follow.
+    AccessNotProved,
+    /// An attempt begins.
+    AttemptBegins(&'a Attempt),
+    /// It failed. Another attempt may follow.
+    AttemptFailed(&'a FailedAttempt),
+}
+
 /// Who is told.
 pub(super) type EventSink = dyn Fn(&Wanted, &ImageEvent) + Send + Sync;
+
+/// Who is told what a pull is at.
+pub(super) type ProgressSink = dyn Fn(&Wanted, PullProgress<'_>) + Send + Sync;
 
 /// Where events go if nobody asked for them, as upstream.
 pub(super) fn log(wanted: &Wanted, ImageEvent { reason, message }: &ImageEvent) {

@@ -7,7 +7,7 @@ use keyfob_api::{Chain, ImageRef, SecretSet};
 use keyfob_host::{Answer, Host, ProviderOutcome, Pull};
 use keyfob_keyring::{Credential, Source};
 
-use super::{Attempt, PullCredentials, Serving, outcome::learn};
+use super::{Attempt, CredentialLookupError, PullCredentials, Serving, outcome::learn};
 
 /// The credentials that a host finds for one pull. The mirrors come first, each with its own.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl<'h> HostCredentials<'h> {
 }
 
 impl PullCredentials for HostCredentials<'_> {
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, String>> {
+    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>> {
         Box::pin(async {
             let asked = join_all(self.places.iter().map(|place| self.ask(place))).await;
             let attempts = asked.iter().flat_map(|asked| {

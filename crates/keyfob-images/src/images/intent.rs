@@ -5,14 +5,10 @@
 
 use std::sync::Arc;
 
-use keyfob_api::Chain;
 use tokio::runtime::Handle;
 
 use super::{PullLedger, ledger::waiting_for_files};
-use crate::PullAccess;
-
-/// Why nobody knows what became of a file.
-const LOST: &str = "it was lost, because the program is shutting down or by a defect of it";
+use crate::{PullAccess, RecordsError};
 
 /// Off the books when it is dropped, as if the pull had failed, unless the image may have come meanwhile.
 #[derive(Debug)]
@@ -32,17 +28,17 @@ impl Intent {
     pub(super) async fn record(
         ledger: Option<&Arc<dyn PullLedger>>,
         image: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RecordsError> {
         let Some(ledger) = ledger else {
             return Ok(Self { written: None, may_have_landed: false });
         };
         let (ledger, image) = (ledger.clone(), image.to_owned());
         // If nobody waits for it any more, it is dropped where it was written.
-        let recorded = waiting_for_files(move || match ledger.record_intent(&image) {
-            Ok(()) => Ok(Self { written: Some(Written { ledger, image }), may_have_landed: false }),
-            Err(error) => Err(Chain(&*error).to_string()),
+        let recorded = waiting_for_files(move || {
+            ledger.record_intent(&image)?;
+            Ok(Self { written: Some(Written { ledger, image }), may_have_landed: false })
         });
-        recorded.await.unwrap_or_else(|| Err(LOST.to_owned()))
+        recorded.await.unwrap_or(Err(RecordsError::Lost))
     }
 
     /// From now on the image may be here, even if nobody hears of it.
@@ -56,14 +52,15 @@ impl Intent {
     }
 
     /// The image is here. An error says why it could not be recorded who may use it.
-    pub(super) async fn pulled(mut self, image_id: &str, access: PullAccess) -> Result<(), String> {
+    pub(super) async fn pulled(
+        mut self,
+        image_id: &str,
+        access: PullAccess,
+    ) -> Result<(), RecordsError> {
         let Some(Written { ledger, image }) = self.written.take() else { return Ok(()) };
         let image_id = image_id.to_owned();
-        let recorded = waiting_for_files(move || {
-            let recorded = ledger.record_pulled(&image, &image_id, &access);
-            recorded.map_err(|error| Chain(&*error).to_string())
-        });
-        recorded.await.unwrap_or_else(|| Err(LOST.to_owned()))
+        let recorded = waiting_for_files(move || ledger.record_pulled(&image, &image_id, &access));
+        recorded.await.unwrap_or(Err(RecordsError::Lost))
     }
 
     /// It is not.

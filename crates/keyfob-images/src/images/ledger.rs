@@ -1,19 +1,20 @@
 //! What is remembered of pulls: who may use what they brought.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use tokio::runtime::Handle;
 
 use super::LocalImage;
-use crate::{PodCredentials, PullAccess};
+use crate::{Abandoned, MustPull, PodCredentials, PullAccess, PullRecords, Recorded, RecordsError};
 
-/// Intents and records of pulls. Its methods may wait for files, so they are not called on the threads of a runtime.
+/// Intents and records of pulls: [`PullRecords`], or what a test has in their place. Its methods may wait for files, so they are
+/// not called on the threads of a runtime.
 ///
 /// Every intent is followed by exactly one of `record_pulled` and `record_failed`, unless nobody knows which of them is
 /// true: then the intent stays, and whoever wants the image must prove that he may use it.
 pub trait PullLedger: Send + Sync + fmt::Debug {
     /// An image will be pulled. If that cannot be recorded, it is not.
-    fn record_intent(&self, image: &str) -> Result<(), Box<dyn Error + Send + Sync>>;
+    fn record_intent(&self, image: &str) -> Result<(), RecordsError>;
 
     /// It was pulled, and this is who may use it. If that cannot be recorded, the intent stays.
     fn record_pulled(
@@ -21,69 +22,87 @@ pub trait PullLedger: Send + Sync + fmt::Debug {
         image: &str,
         image_id: &str,
         access: &PullAccess,
-    ) -> Result<(), Box<dyn Error + Send + Sync>>;
+    ) -> Result<(), RecordsError>;
 
     /// It was not pulled.
     fn record_failed(&self, image: &str);
 
-    /// Whether a pod may use an image that is here.
-    fn check(self: Arc<Self>, image: &str, image_id: &str) -> AccessCheck;
+    /// Whether an image that is here must be pulled for a pod, as far as that can be said without its credentials.
+    fn must_pull(&self, image: &str, image_id: &str) -> MustPull;
 
-    /// Pulls whose end nobody saw, and that nobody looked into yet; nothing if there are none.
-    fn abandoned(self: Arc<Self>) -> Option<Box<dyn AbandonedPulls>>;
-}
+    /// The same for a pod that has these credentials.
+    fn settle(&self, recorded: Recorded, credentials: &PodCredentials) -> bool;
 
-/// Pulls whose end nobody saw.
-pub trait AbandonedPulls: Send + fmt::Debug {
+    /// There is nothing to decide by: the pod's credentials could not be looked for.
+    fn unsettled(&self, recorded: Recorded);
+
+    /// Pulls whose end nobody saw, and that nobody looked into yet.
+    fn abandoned(&self) -> Abandoned;
+
     /// Records what came by them, and that nobody has proved access to it. `images` is every image that is here, listed after
     /// the abandoned pulls were asked for: an older list may lack what they brought.
-    fn recover(self: Box<Self>, images: &[LocalImage]);
+    fn recover(&self, abandoned: Abandoned, images: &[LocalImage]);
 }
 
-/// What a ledger says of an image that is here.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum AccessCheck {
-    /// It is known without looking at the pod's credentials.
-    Settled(Access),
-    /// The pod's credentials decide.
-    Depends(Box<dyn OpenCheck>),
-}
+impl PullLedger for PullRecords {
+    fn record_intent(&self, image: &str) -> Result<(), RecordsError> {
+        Self::record_intent(self, image)
+    }
 
-/// Whether a pod may use an image that is here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Access {
-    /// It may.
-    MayUse,
-    /// It must prove that it may, by pulling it.
-    MustPull,
-}
+    fn record_pulled(
+        &self,
+        image: &str,
+        image_id: &str,
+        access: &PullAccess,
+    ) -> Result<(), RecordsError> {
+        Self::record_pulled(self, image, image_id, Some(access))
+    }
 
-/// A check that waits for the pod's credentials.
-pub trait OpenCheck: Send + fmt::Debug {
-    /// Decides.
-    fn settle(self: Box<Self>, credentials: &PodCredentials) -> Access;
+    fn record_failed(&self, image: &str) {
+        Self::record_failed(self, image);
+    }
 
-    /// There is nothing to decide by: the credentials could not be looked for.
-    fn give_up(self: Box<Self>);
+    fn must_pull(&self, image: &str, image_id: &str) -> MustPull {
+        Self::must_pull(self, image, image_id)
+    }
+
+    fn settle(&self, recorded: Recorded, credentials: &PodCredentials) -> bool {
+        Self::settle(self, recorded, credentials)
+    }
+
+    fn unsettled(&self, recorded: Recorded) {
+        Self::unsettled(self, recorded);
+    }
+
+    fn abandoned(&self) -> Abandoned {
+        Self::abandoned(self)
+    }
+
+    fn recover(&self, abandoned: Abandoned, images: &[LocalImage]) {
+        Self::recover(self, abandoned, images);
+    }
 }
 
 /// Asks a ledger about an image that is here.
-pub(super) async fn check(
+pub(super) async fn must_pull(
     ledger: &Arc<dyn PullLedger>,
     image: &str,
     image_id: &str,
-) -> AccessCheck {
+) -> MustPull {
     let (ledger, image, image_id) = (ledger.clone(), image.to_owned(), image_id.to_owned());
-    let checked = waiting_for_files(move || ledger.check(&image, &image_id)).await;
-    checked.unwrap_or(AccessCheck::Settled(Access::MustPull))
+    let decided = waiting_for_files(move || ledger.must_pull(&image, &image_id)).await;
+    decided.unwrap_or(MustPull::Yes)
 }
 
-/// Lets an open check decide.
-pub(super) async fn settle(open: Box<dyn OpenCheck>, credentials: PodCredentials) -> Access {
-    let settled = waiting_for_files(move || open.settle(&credentials)).await;
-    settled.unwrap_or(Access::MustPull)
+/// Lets a ledger decide by the pod's credentials.
+pub(super) async fn settle(
+    ledger: &Arc<dyn PullLedger>,
+    recorded: Recorded,
+    credentials: PodCredentials,
+) -> bool {
+    let ledger = ledger.clone();
+    let decided = waiting_for_files(move || ledger.settle(recorded, &credentials)).await;
+    decided.unwrap_or(true)
 }
 
 /// Does what may wait for files where nobody else waits. Nothing if the runtime is shutting down. It is done to its end

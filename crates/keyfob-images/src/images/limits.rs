@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use keyfob_host::Backoff;
+use keyfob_exec::Backoff;
 
 /// How an image manager pulls. The default is a kubelet's.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,5 +1,7 @@
 //! Credentials, asked for when they are needed and not twice.
 
+use keyfob_api::Chain;
+
 use super::{Attempt, EnsureError, EnsureReason, PullCredentials};
 
 /// What may be tried, once it is known.
@@ -16,13 +18,14 @@ impl<'a> Lookup<'a> {
 
     /// The attempts, asked for unless that was done before.
     pub(super) async fn attempts(&mut self) -> Result<&[Attempt], EnsureError> {
-        let found =
-            match self.found.take() {
-                Some(found) => found,
-                None => self.credentials.attempts().await.map_err(|error| {
-                    EnsureError::new(EnsureReason::CredentialLookupFailed, error)
-                })?,
-            };
+        let found = match self.found.take() {
+            Some(found) => found,
+            None => self.credentials.attempts().await.map_err(|error| {
+                let message = Chain(&error).to_string();
+                EnsureError::new(EnsureReason::CredentialLookupFailed, message)
+                    .caused_by(error.into_inner())
+            })?,
+        };
         Ok(self.found.insert(found))
     }
 }

@@ -10,7 +10,7 @@ mod pull;
 
 use std::{fmt, sync::Arc};
 
-use keyfob_api::{ImageRef, Quoted};
+use keyfob_api::{Chain, ImageRef, Quoted};
 use keyfob_exec::Clock;
 
 pub use build::ImageManagerBuilder;
@@ -19,13 +19,13 @@ use super::{
     EnsureError, EnsureReason, Ensured, EventReason, ImageEvent, ImageService, ImageServiceError,
     ImageSpec, PullCredentials, PullLedger, PullPolicy, Wanted,
     backoff::PullBackoff,
-    events::EventSink,
-    ledger::{self, Access, AccessCheck, waiting_for_files},
+    events::{EventSink, ProgressSink},
+    ledger::{self, waiting_for_files},
     limits::Gate,
     lookup::Lookup,
     metrics::{EnsureRequest, EnsureRequests},
 };
-use crate::PodCredentials;
+use crate::{MustPull, PodCredentials};
 
 /// Sees to it that images are here for the pods that may use them.
 pub struct ImageManager {
@@ -34,6 +34,7 @@ pub struct ImageManager {
     ledger: Option<Arc<dyn PullLedger>>,
     clock: Arc<dyn Clock>,
     events: Box<EventSink>,
+    progress: Box<ProgressSink>,
     requests: EnsureRequests,
     backoff: PullBackoff,
     gate: Gate,
@@ -44,6 +45,8 @@ struct Order<'a> {
     wanted: &'a Wanted,
     image: ImageRef,
     spec: ImageSpec,
+    /// Whether it is here, and not for this pod as far as is known.
+    is_here: bool,
 }
 
 impl ImageManager {
@@ -63,14 +66,15 @@ impl ImageManager {
     ) -> Result<Ensured, EnsureError> {
         let mut request = self.requests.begin(wanted.policy);
         let image = self.read(wanted)?;
-        let order = Order { wanted, spec: wanted.spec(&image), image };
+        let mut order = Order { wanted, spec: wanted.spec(&image), image, is_here: false };
         let mut lookup = Lookup::new(credentials);
-        if let Some(image_id) = self.present(&order, &mut request).await?
-            && self.access(&order, &image_id, &mut lookup).await? == Access::MayUse
-        {
-            request.pull_required = Some(false);
-            self.tell_present(wanted);
-            return Ok(Ensured { image_id, pulled: None });
+        if let Some(image_id) = self.present(&order, &mut request).await? {
+            if !self.must_pull(&order, &image_id, &mut lookup).await? {
+                request.pull_required = Some(false);
+                self.tell_present(wanted);
+                return Ok(Ensured { image_id, pulled: None });
+            }
+            order.is_here = true;
         }
         request.pull_required = Some(true);
         if wanted.policy == PullPolicy::Never {
@@ -83,10 +87,11 @@ impl ImageManager {
     /// only if there are such pulls.
     pub async fn recover(&self) -> Result<(), ImageServiceError> {
         let Some(ledger) = self.ledger.clone() else { return Ok(()) };
-        let abandoned = waiting_for_files(move || ledger.abandoned()).await.flatten();
-        if let Some(abandoned) = abandoned {
+        let asked = ledger.clone();
+        let abandoned = waiting_for_files(move || asked.abandoned()).await.unwrap_or_default();
+        if !abandoned.is_empty() {
             let images = self.service.list().await?;
-            waiting_for_files(move || abandoned.recover(&images)).await;
+            waiting_for_files(move || ledger.recover(abandoned, &images)).await;
         }
         Ok(())
     }
@@ -110,9 +115,10 @@ impl ImageManager {
             return Ok(None);
         }
         let found = self.service.image_id(spec).await.map_err(|error| {
-            let message = format!("Failed to inspect image {}: {error}", Quoted(&spec.image));
+            let (name, why) = (Quoted(&spec.image), Chain(&error));
+            let message = format!("Failed to inspect image {name}: {why}");
             self.tell(wanted, EventReason::InspectFailed, &message);
-            EnsureError::new(EnsureReason::ImageInspectError, message)
+            EnsureError::new(EnsureReason::ImageInspectError, message).caused_by(error.into_inner())
         })?;
         let found = found.filter(|image_id| !image_id.is_empty());
         request.present_locally = Some(found.is_some());
@@ -122,23 +128,25 @@ impl ImageManager {
         Ok(found)
     }
 
-    /// Whether the pod may use an image that is here.
-    async fn access(
+    /// Whether an image that is here must be pulled, because the pod may not use it yet.
+    async fn must_pull(
         &self,
         Order { wanted, .. }: &Order<'_>,
         image_id: &str,
         lookup: &mut Lookup<'_>,
-    ) -> Result<Access, EnsureError> {
-        let Some(ledger) = &self.ledger else { return Ok(Access::MayUse) };
-        let open = match ledger::check(ledger, &wanted.image, image_id).await {
-            AccessCheck::Settled(access) => return Ok(access),
-            AccessCheck::Depends(open) => open,
+    ) -> Result<bool, EnsureError> {
+        let Some(ledger) = &self.ledger else { return Ok(false) };
+        let recorded = match ledger::must_pull(ledger, &wanted.image, image_id).await {
+            MustPull::Yes => return Ok(true),
+            MustPull::No => return Ok(false),
+            MustPull::Depends(recorded) => recorded,
         };
         let proof = lookup.attempts().await.map(PodCredentials::of);
         match proof {
-            Ok(proof) => Ok(ledger::settle(open, proof).await),
+            Ok(proof) => Ok(ledger::settle(ledger, recorded, proof).await),
             Err(error) => {
-                waiting_for_files(move || open.give_up()).await;
+                let ledger = ledger.clone();
+                waiting_for_files(move || ledger.unsettled(recorded)).await;
                 if wanted.policy != PullPolicy::Never {
                     return Err(error);
                 }

@@ -7,14 +7,15 @@
 //! forgets it if there are more than one).
 //! Differs: if credentials cannot be looked for or the intent not be recorded, the reason is a word (upstream: the error).
 
-use std::{fmt, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use keyfob_api::{ImageRef, Quoted, SecretSet};
+use keyfob_api::{Chain, ImageRef, Quoted, SecretSet};
 use keyfob_exec::on_one_line;
 use keyfob_keyring::{Credential, Source};
 use thiserror::Error;
 
 use super::{Attempt, PullFailure, PullFailureKind};
+use crate::RecordsError;
 
 /// An image that is here for the pod to use.
 #[derive(Clone, Debug)]
@@ -42,7 +43,7 @@ pub struct Pulled {
     pub took_with_waiting: Duration,
     /// Why it could not be recorded who may use the image; nothing if it was, or if nothing is recorded. A kubelet logs it
     /// and goes on. The intent stays, so that every pod must prove its access anew.
-    pub unrecorded: Option<String>,
+    pub unrecorded: Option<Arc<RecordsError>>,
 }
 
 /// Why an image is not here for the pod to use. The message is for people, and holds no secret.
@@ -56,7 +57,34 @@ pub struct EnsureError {
     pub message: String,
     /// What was tried, in order. During a back-off, what was tried before it.
     pub attempts: Vec<FailedAttempt>,
+    cause: Option<Cause>,
 }
+
+/// An error that is kept for whoever knows its type. It is shown to nobody: whether it holds a secret of another attempt is
+/// not known.
+#[derive(Clone)]
+struct Cause(Arc<dyn Error + Send + Sync>);
+
+impl Cause {
+    fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cause(..)")
+    }
+}
+
+/// Clones are equal.
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Cause {}
 
 /// What a container's status has as the `reason` for which it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,8 +141,11 @@ pub struct FailedAttempt {
     pub from: ImageRef,
     /// With what; nothing if it was without credentials.
     pub with: Option<UsedLogin>,
-    /// Why it failed.
-    pub failure: PullFailure,
+    /// What kind of failure it was.
+    pub kind: PullFailureKind,
+    /// What happened, on one line, not too long, and without the secrets of any attempt.
+    pub message: String,
+    cause: Cause,
 }
 
 /// What may be said of a credential.
@@ -130,29 +161,37 @@ pub struct UsedLogin {
 impl FailedAttempt {
     /// An attempt and why it failed. The service promises not to tell secrets, but a registry may have had it repeat one: of
     /// this attempt, or of another. `secrets` are those of all attempts; this one's are learned.
-    pub fn new(attempt: &Attempt, failure: &PullFailure, secrets: &SecretSet) -> Self {
+    pub(super) fn new(attempt: &Attempt, failure: PullFailure, secrets: &SecretSet) -> Self {
         let credential = attempt.credential.as_ref();
         learn(secrets, credential);
-        let message = shortened(&secrets.redact(&failure.message), 2_000);
+        let message = secrets.redact(&Chain(&failure).to_string());
         Self {
             from: attempt.from.clone(),
             with: credential.map(|used| UsedLogin {
                 source: used.source().clone(),
                 username: used.username().to_owned(),
             }),
-            failure: PullFailure { kind: failure.kind, message },
+            kind: failure.kind(),
+            message: shortened(&message, 2_000),
+            cause: Cause(failure.into_inner().into()),
         }
+    }
+
+    /// The error that the [`ImageService`](super::ImageService) gave, if it is of this type. Decide by it, but show the message:
+    /// only that is known to be without the secrets of other attempts.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.cause.downcast_ref()
     }
 
     /// Without secrets that became known later.
     pub(super) fn redacted(mut self, secrets: &SecretSet) -> Self {
-        self.failure.message = secrets.redact(&self.failure.message);
+        self.message = secrets.redact(&self.message);
         self
     }
 
     /// Whether its credential is to blame.
     pub(super) fn was_refused(&self) -> bool {
-        self.with.is_some() && self.failure.kind == PullFailureKind::Refused
+        self.with.is_some() && self.kind == PullFailureKind::Refused
     }
 
     /// Whether there is nothing to tell but why.
@@ -170,7 +209,7 @@ impl fmt::Display for FailedAttempt {
                 write!(f, "{} with {source} as {}", self.from, Quoted(username))?;
             }
         }
-        write!(f, ": {}", self.failure)
+        write!(f, ": {}", self.message)
     }
 }
 
@@ -193,7 +232,19 @@ fn shortened(text: &str, longest: usize) -> String {
 
 impl EnsureError {
     pub(super) fn new(reason: EnsureReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), attempts: Vec::new() }
+        Self { reason, message: message.into(), attempts: Vec::new(), cause: None }
+    }
+
+    /// Keeps the error that is behind it.
+    pub(super) fn caused_by(mut self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.cause = Some(Cause(error.into().into()));
+        self
+    }
+
+    /// The error that is behind it, if it is of this type: of the service that cannot inspect the image, of whoever looked for
+    /// credentials, or of the records. The errors of failed pulls are those of the attempts.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.cause.as_ref()?.downcast_ref()
     }
 
     /// What a pull says of which every attempt failed. `name` is what the pod calls the image.
@@ -213,7 +264,7 @@ impl EnsureError {
             _ => (EnsureReason::ErrImagePull, ""),
         };
         let told = match attempts.as_slice() {
-            [only] if !what.is_empty() && only.is_plain(image) => only.failure.message.clone(),
+            [only] if !what.is_empty() && only.is_plain(image) => only.message.clone(),
             all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         };
         let mut message = match (what, told.as_str()) {
@@ -225,15 +276,15 @@ impl EnsureError {
             message += "; ";
             message += note;
         }
-        Self { reason, message, attempts }
+        Self { reason, message, attempts, cause: None }
     }
 }
 
 /// What all attempts failed for.
 fn common_kind(attempts: &[FailedAttempt]) -> Option<PullFailureKind> {
     let (first, rest) = attempts.split_first()?;
-    let kind = first.failure.kind;
-    rest.iter().all(|each| each.failure.kind == kind).then_some(kind)
+    let kind = first.kind;
+    rest.iter().all(|each| each.kind == kind).then_some(kind)
 }
 
 #[cfg(test)]

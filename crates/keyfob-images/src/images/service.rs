@@ -1,6 +1,6 @@
 //! What an image manager needs of the world.
 
-use std::{fmt, pin::Pin};
+use std::{error::Error, fmt, pin::Pin};
 
 use keyfob_api::ImageRef;
 use thiserror::Error;
@@ -66,7 +66,7 @@ pub struct Attempt {
 /// What may be tried for a pull. It is asked at most once for each image that is ensured, and only when it is needed.
 pub trait PullCredentials: Send + Sync + fmt::Debug {
     /// The attempts, in order. An error is told to whoever wants the image.
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, String>>;
+    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>>;
 
     /// What to try in the place of an attempt whose credential a registry refused: asked once for each.
     fn refused<'a>(&'a self, attempt: &'a Attempt) -> Serving<'a, Option<Attempt>>;
@@ -78,22 +78,61 @@ pub trait PullCredentials: Send + Sync + fmt::Debug {
     }
 }
 
-/// Why nothing can be said about images.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct ImageServiceError(pub String);
+/// Why credentials could not be looked for: the error of whoever looked, and its message.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct CredentialLookupError(Box<dyn Error + Send + Sync>);
 
-/// Why an image was not pulled. It never holds a secret.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{message}")]
+impl CredentialLookupError {
+    /// From the error of whoever looks for credentials, or from a text.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+
+    pub(super) fn into_inner(self) -> Box<dyn Error + Send + Sync> {
+        self.0
+    }
+}
+
+/// Why nothing can be said about images: the error of the service, and its message.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct ImageServiceError(Box<dyn Error + Send + Sync>);
+
+impl ImageServiceError {
+    /// From the service's own error, or from a text.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+
+    pub(super) fn into_inner(self) -> Box<dyn Error + Send + Sync> {
+        self.0
+    }
+}
+
+/// Why an image was not pulled: the error of the service, and its message. It never holds a secret.
+#[derive(Debug)]
 pub struct PullFailure {
-    /// What kind of failure.
-    pub kind: PullFailureKind,
-    /// What happened.
-    pub message: String,
+    kind: PullFailureKind,
+    error: Box<dyn Error + Send + Sync>,
 }
 
 impl PullFailure {
+    /// From the service's own error, or from a text. Who gets to see the failed attempt can ask it for the error again:
+    /// [`FailedAttempt::downcast_ref`](super::FailedAttempt::downcast_ref).
+    pub fn new(kind: PullFailureKind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind, error: error.into() }
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> PullFailureKind {
+        self.kind
+    }
+
+    pub(super) fn into_inner(self) -> Box<dyn Error + Send + Sync> {
+        self.error
+    }
+
     /// What a container runtime's error means, which its text begins with.
     ///
     /// Upstream: `evalCRIPullErr`.
@@ -104,10 +143,22 @@ impl PullFailure {
         ];
         for (name, kind) in kinds {
             if let Some(detail) = error.strip_prefix(name) {
-                return Self { kind, message: detail.trim_start_matches([':', ' ']).to_owned() };
+                return Self::new(kind, detail.trim_start_matches([':', ' ']));
             }
         }
-        Self { kind: PullFailureKind::Other, message: error.to_owned() }
+        Self::new(PullFailureKind::Other, error)
+    }
+}
+
+impl fmt::Display for PullFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for PullFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
     }
 }
 

@@ -37,6 +37,18 @@ pub struct Recorded {
     access: PullAccess,
 }
 
+impl Recorded {
+    /// Who proved access to an image by this name. `image_ref` is its id.
+    pub fn new(image: impl Into<String>, image_ref: impl Into<String>, access: PullAccess) -> Self {
+        Self { image: image.into(), image_ref: image_ref.into(), access }
+    }
+
+    /// The image, as the pod names it.
+    pub fn image(&self) -> &str {
+        &self.image
+    }
+}
+
 impl PullRecords {
     /// Whether an image must be pulled for a pod, as far as that can be said without its credentials. `image_ref` is the id of
     /// the image that is here, empty if none is.
@@ -101,9 +113,7 @@ impl PullRecords {
                 (Some(CheckResult::RecordFound), MustPull::No)
             }
             Some(access) if !access.is_empty() => {
-                let (image, image_ref) = (image.to_owned(), image_ref.to_owned());
-                let recorded = Recorded { image, image_ref, access: access.clone() };
-                (None, MustPull::Depends(recorded))
+                (None, MustPull::Depends(Recorded::new(image, image_ref, access.clone())))
             }
             _ => (Some(CheckResult::MustAuthenticate), MustPull::Yes),
         }

@@ -72,6 +72,9 @@ pub enum RecordsError {
         /// The image.
         image: String,
     },
+    /// A thread of this process did not come to its end.
+    #[error("it was lost, because the program is shutting down or by a defect of it")]
+    Lost,
     /// A kubelet did not finish a pull of this image, and was not started since. Only a kubelet can look whether the image came:
     /// it knows the images of its container runtime.
     #[error(

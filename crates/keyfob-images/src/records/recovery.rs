@@ -15,7 +15,7 @@ use super::{
 use crate::LocalImage;
 
 /// Pulls that ended halfway: their intents are there, and nobody works on them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use]
 pub struct Abandoned(Vec<AbandonedPull>);
 
@@ -109,13 +109,6 @@ impl PullRecords {
             }),
             None => Ok(()),
         }
-    }
-
-    /// Whether a pull of this image must wait until the kubelet has been started: it ended in the middle of one, and the images
-    /// that are known here are not its own.
-    pub fn is_left_to_kubelet(&self, image: &str) -> bool {
-        let checked = self.files.lock().and_then(|lock| self.refuse_abandoned(image, &lock));
-        matches!(checked, Err(RecordsError::LeftToKubelet { .. }))
     }
 
     /// The root directory of the kubelet that must look what came of a pull. It does so when it starts; if it was started since

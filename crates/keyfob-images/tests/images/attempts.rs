@@ -1,10 +1,16 @@
 //! What is tried, in which order, and what is said of it.
 
-use keyfob_images::{EnsureReason, PullFailureKind, PullPolicy::Always};
+use std::sync::Arc;
+
+use keyfob_images::{
+    EnsureReason, ImageManager, PullFailureKind,
+    PullPolicy::{Always, IfNotPresent},
+    PullProgress, Wanted,
+};
 use keyfob_testkit::{LeakCheck, LogCapture};
 
 use crate::kit::{
-    Books, Purse, Says, Shelf, Stage, failure, plain, refusal, with_provider, with_secret,
+    Books, Diary, Purse, Says, Shelf, Stage, failure, plain, refusal, with_provider, with_secret,
 };
 
 /// A shelf whose registry takes only this user.
@@ -96,8 +102,43 @@ async fn only_a_refusal_of_a_credential_is_a_reason_to_ask_again() {
 
     assert_eq!(purse.diary.take(), ["attempts"]);
     assert_eq!(error.reason, EnsureReason::ErrImagePull);
-    let kinds: Vec<_> = error.attempts.iter().map(|attempt| attempt.failure.kind).collect();
+    let kinds: Vec<_> = error.attempts.iter().map(|attempt| attempt.kind).collect();
     assert_eq!(kinds, [PullFailureKind::Other, PullFailureKind::Refused]);
+}
+
+#[tokio::test]
+async fn who_watches_a_pull_is_told_of_each_attempt() {
+    let shelf = Arc::new(only("bob").has("r.io/app:latest", "id-here"));
+    let told = Diary::default();
+    let diary = told.clone();
+    let manager = ImageManager::builder(shelf)
+        .ledger(Arc::new(Books::new(Says::MustPull)))
+        .progress(move |wanted, progress| {
+            let what = match progress {
+                PullProgress::AccessNotProved => "access not proved".to_owned(),
+                PullProgress::AttemptBegins(attempt) => {
+                    format!("as {}", attempt.credential.as_ref().unwrap().username())
+                }
+                PullProgress::AttemptFailed(failed) => failed.to_string(),
+                other => panic!("{other:?}"),
+            };
+            diary.write(format!("{}: {what}", wanted.image));
+        })
+        .build();
+    let purse = Purse::of([with_provider("r.io/app", "ada"), with_provider("r.io/app", "bob")]);
+
+    manager.ensure(&Wanted::new("r.io/app", IfNotPresent), &purse).await.unwrap();
+
+    let attempts = [
+        "r.io/app: as ada",
+        r#"r.io/app: r.io/app:latest with ecr as "ada": 401 Unauthorized"#,
+        "r.io/app: as bob",
+    ];
+    let here = ["r.io/app: access not proved"];
+    assert_eq!(told.take(), [here.as_slice(), &attempts].concat());
+
+    manager.ensure(&Wanted::new("r.io/app", Always), &purse).await.unwrap();
+    assert_eq!(told.take(), attempts, "nobody looked whether it is here");
 }
 
 #[tokio::test]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use keyfob_api::Chain;
 use keyfob_images::{
     EnsureReason, Ensured, ImageManager, Parallelism, PullFailureKind,
     PullPolicy::{Always, IfNotPresent, Never},
-    Wanted,
+    RecordsError, Wanted,
 };
 use keyfob_testkit::LogCapture;
 use prometheus_client::{encoding::text, registry::Registry};
@@ -50,7 +51,7 @@ async fn credentials_are_not_asked_for_if_the_record_is_enough() {
 
     let stage = Stage::new(shelf(), Books::new(Says::Secret("ada")));
     stage.ensure("app", IfNotPresent, &purse).await.unwrap();
-    assert_eq!(stage.books.diary.take(), ["check app id-here", "settle"]);
+    assert_eq!(stage.books.diary.take(), ["check app id-here", "settle app"]);
     assert_eq!((stage.shelf.diary.take().len(), purse.diary.take().len()), (1, 1));
 }
 
@@ -68,7 +69,7 @@ async fn who_cannot_prove_access_pulls_and_is_asked_once_for_credentials() {
     assert_eq!(purse.diary.take(), ["attempts"]);
     assert_eq!(
         stage.books.diary.take(),
-        ["check app id-here", "settle", "intent app", "pulled app id-pulled for bob"]
+        ["check app id-here", "settle app", "intent app", "pulled app id-pulled for bob"]
     );
     let looked = "look app:latest";
     let pulled = "pull docker.io/library/app:latest as bob";
@@ -98,7 +99,7 @@ async fn a_pod_that_may_not_pull_does_not_learn_what_is_here() {
         r#"Container image "app" is not present with pull policy of Never"#
     );
 
-    let unknown = Purse { attempts: Err("the vault is closed".into()), ..Purse::empty() };
+    let unknown = Purse { attempts: Err("the vault is closed"), ..Purse::empty() };
     for (says, purse) in [
         (Says::MustPull, Purse::empty()),
         (Says::Secret("ada"), Purse::of([with_secret("app", "bob")])),
@@ -113,7 +114,7 @@ async fn a_pod_that_may_not_pull_does_not_learn_what_is_here() {
 
 #[tokio::test]
 async fn credentials_that_cannot_be_looked_for_end_it_before_anything_is_recorded() {
-    let purse = Purse { attempts: Err("the vault is closed".into()), ..Purse::empty() };
+    let purse = Purse { attempts: Err("the vault is closed"), ..Purse::empty() };
     let stage = Stage::new(Shelf::full(), Books::new(Says::MustPull));
     let error = stage.ensure("app", Always, &purse).await.unwrap_err();
     assert_eq!(error.reason, EnsureReason::CredentialLookupFailed);
@@ -124,7 +125,7 @@ async fn credentials_that_cannot_be_looked_for_end_it_before_anything_is_recorde
     let stage = Stage::new(shelf, Books::new(Says::Secret("ada")));
     let error = stage.ensure("app", IfNotPresent, &purse).await.unwrap_err();
     assert_eq!(error.reason, EnsureReason::CredentialLookupFailed);
-    assert_eq!(stage.books.diary.take(), ["check app id-here", "give up"]);
+    assert_eq!(stage.books.diary.take(), ["check app id-here", "give up app"]);
     assert_eq!(purse.diary.take().len(), 2, "once for each");
 }
 
@@ -135,9 +136,10 @@ async fn nothing_is_pulled_that_could_not_be_announced() {
     let stage = Stage::new(Shelf::full(), books);
     let error = stage.ensure("app", Always, &Purse::empty()).await.unwrap_err();
     assert_eq!(error.reason, EnsureReason::PullIntentNotRecorded);
+    assert!(matches!(error.downcast_ref(), Some(RecordsError::Io { .. })));
     assert_eq!(
         error.message,
-        r#"Failed to record image pull intent for container image "app": no space left on device"#
+        r#"Failed to record image pull intent for container image "app": cannot write /records/file: no space left on device"#
     );
     assert_eq!(stage.shelf.diary.take(), NONE);
 }
@@ -149,7 +151,8 @@ async fn a_lost_record_is_told_to_whoever_wanted_the_image() {
     let stage = Stage::new(Shelf::full(), books);
     let ensured = stage.ensure("app", Always, &Purse::empty()).await.unwrap();
     let pulled = ensured.pulled.unwrap();
-    assert_eq!(pulled.unrecorded.as_deref(), Some("no space left on device"));
+    let why = pulled.unrecorded.map(|error| Chain(&*error).to_string());
+    assert_eq!(why.as_deref(), Some("cannot write /records/file: no space left on device"));
     assert_eq!(stage.books.diary.take(), ["intent app"], "the intent stays");
 }
 
@@ -226,10 +229,10 @@ async fn images_are_listed_for_a_recovery_only_if_there_are_intents() {
     let stage = Stage::new(Shelf::full(), books);
     stage.manager.recover().await.unwrap();
     assert_eq!(stage.shelf.diary.take(), ["list"]);
-    assert_eq!(stage.books.diary.take(), ["recover 1"]);
+    assert_eq!(stage.books.diary.take(), ["recover left from 1"]);
 
     stage.ensure("app", Always, &Purse::empty()).await.unwrap();
-    let recorded = ["recover 1", "intent app", "pulled app id-pulled for every pod"];
+    let recorded = ["recover left from 1", "intent app", "pulled app id-pulled for every pod"];
     assert_eq!(stage.books.diary.take(), recorded, "before each pull too");
 }
 

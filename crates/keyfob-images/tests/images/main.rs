@@ -6,5 +6,6 @@ mod attempts;
 mod crowds;
 mod ensuring;
 mod giving_up;
+#[cfg(feature = "host")]
 mod hosts;
 mod kit;

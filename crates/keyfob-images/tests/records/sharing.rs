@@ -231,7 +231,6 @@ fn who_has_other_images_leaves_a_kubelets_pulls_to_it() {
     records.recover(records.abandoned(), &[local("other", &[APP])]);
 
     assert_eq!(records.records().0, []);
-    assert!(records.is_left_to_kubelet(APP));
     let refused = records.record_intent(APP).unwrap_err();
     assert!(matches!(&refused, RecordsError::LeftToKubelet { image, .. } if image == APP));
     assert!(intent.exists());

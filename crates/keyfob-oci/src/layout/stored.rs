@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use keyfob_api::ImageRef;
-use keyfob_images::LocalImage;
 
 use super::{
     Layout, LayoutError,
@@ -179,7 +178,7 @@ impl StoredImage {
     }
 
     /// Its names with a tag, in every way that a pod may have written them.
-    fn repo_tags(&self) -> Vec<String> {
+    pub fn repo_tags(&self) -> Vec<String> {
         let name = self.name.as_ref().filter(|name| name.digest().is_none());
         let tagged = |name: &ImageRef| {
             let tag = name.tag().unwrap_or_default().to_owned();
@@ -191,8 +190,8 @@ impl StoredImage {
         name.map(tagged).unwrap_or_default()
     }
 
-    /// Its names with a digest, likewise.
-    fn repo_digests(&self) -> Vec<String> {
+    /// Its names with a digest, in every way that a pod may have written them.
+    pub fn repo_digests(&self) -> Vec<String> {
         let Some(name) = &self.name else { return Vec::new() };
         let mut digests = vec![self.pulled.to_string(), self.manifest.to_string()];
         digests.dedup();
@@ -210,21 +209,4 @@ impl StoredImage {
         all.retain(|name| seen.insert(name.clone()));
         all
     }
-}
-
-/// Images as a container runtime lists them: once for each id, with all its names.
-pub(crate) fn local_images(images: &[StoredImage]) -> Vec<LocalImage> {
-    let mut listed: Vec<LocalImage> = Vec::new();
-    for image in images {
-        let id = image.id.to_string();
-        let at = listed.iter().position(|each| each.id == id).unwrap_or_else(|| {
-            listed.push(LocalImage { id, ..LocalImage::default() });
-            listed.len() - 1
-        });
-        if let Some(local) = listed.get_mut(at) {
-            local.repo_tags.extend(image.repo_tags());
-            local.repo_digests.extend(image.repo_digests());
-        }
-    }
-    listed
 }

@@ -7,13 +7,12 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use keyfob_api::Chain;
-use keyfob_images::PullFailureKind;
 use keyfob_oci::{Client, PullError};
 use keyfob_testkit::{LeakCheck, LogCapture, ManualClock, MapEnvironment, Request, Response};
 use serde_json::json;
 
 use crate::{
-    Node, client, login,
+    Kind, Node, client, login,
     registry::{Contents, Registry, counter, noise},
 };
 
@@ -125,7 +124,7 @@ async fn a_password_is_shown_to_a_registry_that_asks_for_it_and_only_then() {
     for login in [None, Some(&login("ada", "wrong"))] {
         let before = registry.internet.requests().len();
         let error = node.pull(&registry.image(), login).await.unwrap_err();
-        assert_eq!(error.kind(), PullFailureKind::Refused);
+        assert_eq!(Kind::of(&error), Kind::Refused);
         let asked = registry.internet.requests().len() - before;
         assert_eq!(asked, if login.is_some() { 2 } else { 1 });
     }
@@ -135,51 +134,36 @@ type Says = fn() -> Response;
 
 #[tokio::test]
 async fn what_a_token_server_says_decides_whether_another_credential_may_do() {
-    let rows: [(Says, &str, PullFailureKind, usize); 7] = [
+    let rows: [(Says, &str, Kind, usize); 7] = [
         (
             || Response::json(r#"{"details":"incorrect username or password"}"#).with_status(401),
             "refused with status code 401: incorrect username or password",
-            PullFailureKind::Refused,
+            Kind::Refused,
             1,
         ),
-        (|| Response::status(403), "refused with status code 403", PullFailureKind::Refused, 1),
+        (|| Response::status(403), "refused with status code 403", Kind::Refused, 1),
         (
             || Response::json(r#"{"error":"invalid_grant"}"#).with_status(400),
             "refused with status code 400: invalid_grant",
-            PullFailureKind::Refused,
+            Kind::Refused,
             1,
         ),
         (
             || Response::status(503),
             "responded with status code 503 (tried 5 times)",
-            PullFailureKind::RegistryUnavailable,
+            Kind::Unavailable,
             5,
         ),
-        (
-            || Response::status(302).header("Location", "/"),
-            "status code 302",
-            PullFailureKind::Other,
-            1,
-        ),
-        (
-            || Response::json("{}"),
-            "the answer holds no token that can be sent",
-            PullFailureKind::Other,
-            1,
-        ),
-        (
-            || Response::text(vec![b' '; 65537]),
-            "the answer is larger than 64 KiB",
-            PullFailureKind::Other,
-            1,
-        ),
+        (|| Response::status(302).header("Location", "/"), "status code 302", Kind::Other, 1),
+        (|| Response::json("{}"), "the answer holds no token that can be sent", Kind::Other, 1),
+        (|| Response::text(vec![b' '; 65537]), "the answer is larger than 64 KiB", Kind::Other, 1),
     ];
     for (answer, expected, kind, asked) in rows {
         let registry = with_tokens(layers(), move |_, _| answer(), |_| true);
         let error =
             Node::new().pull(&registry.image(), Some(&login("ada", "x"))).await.unwrap_err();
         assert!(error.to_string().ends_with(expected), "{error}");
-        assert_eq!((error.kind(), registry.asked_for("/token")), (kind, asked), "{error}");
+        assert_eq!((Kind::of(&error), registry.asked_for("/token")), (kind, asked), "{error}");
     }
 }
 
@@ -246,12 +230,12 @@ async fn no_login_goes_to_a_token_server_over_plain_http() {
         let error = node.pull(&registry.image(), Some(&login("ada", "hunter2"))).await.unwrap_err();
 
         match realm {
-            "" => assert_eq!(error.kind(), PullFailureKind::Refused),
+            "" => assert_eq!(Kind::of(&error), Kind::Refused),
             _ if realm.to_lowercase().starts_with("http:") => {
                 assert!(matches!(error, PullError::PlainHttp { .. }), "{error}");
                 assert!(error.to_string().contains("names it as its token server"), "{error}");
             }
-            _ => assert_eq!(error.kind(), PullFailureKind::Other, "{error}"),
+            _ => assert_eq!(Kind::of(&error), Kind::Other, "{error}"),
         }
         let shown = registry.internet.requests();
         let shown = shown.iter().filter_map(|request| request.header("authorization")).count();
@@ -346,7 +330,7 @@ async fn a_registry_with_a_certificate_of_strangers_is_shown_nothing() {
     let error = Node::with(client).pull("r.io/team/app:v1", None).await.unwrap_err();
 
     assert!(matches!(error, PullError::Connection { .. }), "{error}");
-    assert_eq!(error.kind(), PullFailureKind::Other);
+    assert_eq!(Kind::of(&error), Kind::Other);
     let told = Chain(&error).to_string();
     assert!(told.contains("invalid peer certificate") && told.contains("--ca-file"), "{told}");
     assert_eq!(registry.internet.requests().len(), 0);

@@ -2,12 +2,11 @@
 
 use std::{fs, time::Duration};
 
-use keyfob_images::PullFailureKind;
 use keyfob_oci::{Digest, PullError};
 use keyfob_testkit::{Request, Response};
 
 use crate::{
-    Node, client, puller,
+    Kind, Node, client, puller,
     registry::{Contents, Registry, counter, noise},
 };
 
@@ -166,7 +165,7 @@ async fn no_more_bytes_are_taken_than_a_content_has() {
         let error = node.pull(&registry.image(), None).await.unwrap_err();
 
         assert!(error.to_string().ends_with(expected), "{error}");
-        assert_eq!(error.kind(), PullFailureKind::Other);
+        assert_eq!(Kind::of(&error), Kind::Other);
         assert_eq!(registry.ranges(&layer()), ["-"]);
         let kept =
             fs::metadata(registry.partial(node.layout(), &layer())).map_or(0, |kept| kept.len());
@@ -188,7 +187,7 @@ async fn another_part_than_was_asked_for_is_not_taken() {
             _ => Response::text(vec![0; 200_000]).with_status(206).header("Content-Range", range),
         });
         let error = Node::new().pull(&registry.image(), None).await.unwrap_err();
-        assert_eq!(error.kind(), PullFailureKind::Other, "{range}: {error}");
+        assert_eq!(Kind::of(&error), Kind::Other, "{range}: {error}");
     }
 }
 
@@ -270,7 +269,7 @@ async fn a_server_that_is_busy_is_given_time() {
             Response::json(said).with_status(429).header("Retry-After", &wait)
         });
         let error = Node::new().pull(&registry.image(), None).await.unwrap_err();
-        assert_eq!(error.kind(), PullFailureKind::RegistryUnavailable);
+        assert_eq!(Kind::of(&error), Kind::Unavailable);
         assert!(
             error.to_string().contains("status code 429: TOOMANYREQUESTS: slow down"),
             "{error}"
@@ -283,7 +282,7 @@ async fn a_server_that_is_busy_is_given_time() {
 async fn a_registry_that_is_not_there_is_unavailable() {
     let error = Node::new().pull("127.0.0.1:1/team/app:v1", None).await.unwrap_err();
 
-    assert_eq!(error.kind(), PullFailureKind::RegistryUnavailable);
+    assert_eq!(Kind::of(&error), Kind::Unavailable);
     let expected = "GET http://127.0.0.1:1/v2/team/app/manifests/v1: Connection refused (os error 111) (tried 5 times)";
     assert_eq!(error.to_string(), expected);
 }

@@ -1,7 +1,6 @@
 //! From a name to an image.
 
 use keyfob_api::ImageRef;
-use keyfob_images::{ImageService as _, ImageSpec};
 use keyfob_oci::{Digest, PullError};
 use keyfob_testkit::Response;
 use serde_json::json;
@@ -93,11 +92,10 @@ async fn an_image_that_is_not_one_of_several_must_be_for_the_platform_that_was_a
     let image = here.pull_image(&name, &name, None).await.unwrap();
     assert_eq!(image.platform.clone().unwrap().to_string(), "linux/s390x");
     assert_eq!(here.layout().images().unwrap(), std::slice::from_ref(&image));
-    let spec = ImageSpec { image: registry.image(), ..ImageSpec::default() };
-    assert_eq!(here.image_id(&spec).await, Ok(Some(image.id.to_string())));
+    assert_eq!(here.find(&name).await.unwrap(), Some(image));
     // But that is not here for whoever asks for another.
     let (other, _) = puller(&directory, client(), Some("linux/amd64"));
-    assert_eq!(other.image_id(&spec).await, Ok(None));
+    assert_eq!(other.find(&name).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ mod documents;
 mod processes;
 mod redirects;
 mod registry;
-mod service;
 mod slow;
+mod stored;
 
 use std::{
     sync::{Arc, Mutex},
@@ -85,6 +85,24 @@ fn client() -> ClientBuilder {
 
 fn login(username: &str, password: &str) -> Login {
     Login { username: username.into(), password: password.into(), ..Login::default() }
+}
+
+/// Why a pull failed, as far as that decides what to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Refused,
+    Unavailable,
+    Other,
+}
+
+impl Kind {
+    fn of(error: &PullError) -> Self {
+        match error {
+            PullError::Refused { .. } => Self::Refused,
+            PullError::Unavailable { .. } => Self::Unavailable,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// What was seen of a pull, but for single bytes.

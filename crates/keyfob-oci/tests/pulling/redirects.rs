@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use keyfob_images::PullFailureKind;
 use keyfob_oci::PullError;
 use keyfob_testkit::{Internet, LeakCheck, Response};
 
 use crate::{
-    Node, login,
+    Kind, Node, login,
     registry::{Contents, Registry, counter},
 };
 
@@ -82,7 +81,7 @@ async fn a_way_within_the_registry_is_gone_with_the_secret() {
         error.to_string().ends_with("leads on to another address more than 5 times"),
         "{error}"
     );
-    assert_eq!(error.kind(), PullFailureKind::Other);
+    assert_eq!(Kind::of(&error), Kind::Other);
     let requests = registry.internet.requests();
     let blobs: Vec<_> =
         requests.iter().filter(|request| request.path().contains("/blobs/")).collect();
@@ -132,5 +131,5 @@ async fn storage_that_refuses_its_own_signature_is_asked_again_with_a_new_one() 
     let at = storage.url();
     let registry = leading_to(move |path| format!("{at}{path}"));
     let error = Node::new().pull(&registry.image(), Some(&login("ada", "x"))).await.unwrap_err();
-    assert_eq!(error.kind(), PullFailureKind::RegistryUnavailable);
+    assert_eq!(Kind::of(&error), Kind::Unavailable);
 }

@@ -40,9 +40,9 @@ async fn batch(stage: &Stage, node: &Node) -> Told {
     let seen = node.ensure(stage, (APP, PullPolicy::IfNotPresent), Some(BATCH)).await?;
     let error = refusal(&seen)?;
     let is_refused = |attempt: &FailedAttempt| {
-        attempt.with.is_some() && attempt.failure.kind == PullFailureKind::Refused
+        attempt.with.is_some() && attempt.kind == PullFailureKind::Refused
     };
-    let last = error.attempts.last().map(|attempt| attempt.failure.to_string());
+    let last = error.attempts.last().map(|attempt| attempt.message.clone());
     let (last, figures) = (last.unwrap_or_default(), seen.figures());
     let told = format!(
         "{}: {last}\n{figures}: a login that is refused is asked for once more",

@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1 as api;
 use keyfob_api::{FeatureGates, ImageRef};
 use keyfob_config::{Config, ValidProvider};
 use keyfob_exec::SystemEnvironment;
-use keyfob_images::PullFailureKind;
-use keyfob_oci::{Client, Layout, Puller};
+use keyfob_oci::{Client, Layout, PullError, Puller};
 use kube::{Api, api::ListParams};
 
 use super::{
@@ -43,7 +42,7 @@ async fn stranger(stage: &Stage) -> Told {
     let puller = Puller::builder(Client::builder(&SystemEnvironment).build(), layout).build();
     match puller.pull_image(&image, &image, None).await {
         Ok(_) => Err(format!("anybody can pull {image}")),
-        Err(error) if error.kind() == PullFailureKind::Refused => Ok(told(error)),
+        Err(error @ PullError::Refused { .. }) => Ok(told(error)),
         Err(error) => Err(told(error)),
     }
 }

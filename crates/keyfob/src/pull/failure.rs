@@ -1,12 +1,12 @@
 //! Why an image cannot be used, and what to do.
 
-use keyfob_api::Quoted;
-use keyfob_images::{EnsureError, EnsureReason, Ensured, FailedAttempt, PullPolicy};
+use keyfob_api::{Chain, Quoted};
+use keyfob_images::{EnsureError, EnsureReason, Ensured, FailedAttempt, PullPolicy, RecordsError};
+use keyfob_oci::PullError;
 
 use super::{
     order::{Done, Order},
     records_args::Records,
-    store::Obstacle,
 };
 use crate::Verdict;
 
@@ -34,7 +34,7 @@ impl Failure {
             _ => format!("Failed to pull image {name}: {}", error.reason),
         };
         Self {
-            verdict: verdict(order, done, error),
+            verdict: verdict(order, error),
             reason: error.reason.as_str(),
             message: error.message.clone(),
             headline,
@@ -55,7 +55,10 @@ impl Failure {
             reason: "RecordNotWritten",
             headline: format!("{message}; nobody may use it before proving access again"),
             message,
-            why: Some(format!("it is in {layout}, and its record was not written: {error}")),
+            why: Some(format!(
+                "it is in {layout}, and its record was not written: {}",
+                Chain(&**error)
+            )),
             attempts: Vec::new(),
             notes: Vec::new(),
             // In another directory of records the image would count as preloaded, for every pod to use.
@@ -78,24 +81,56 @@ impl Failure {
     }
 }
 
-fn verdict(order: &Order, done: &Done, error: &EnsureError) -> Verdict {
+fn verdict(order: &Order, error: &EnsureError) -> Verdict {
     match error.reason {
         EnsureReason::InvalidImageName => Verdict::WrongInput,
         EnsureReason::ErrImageNeverPull => Verdict::Nothing,
         EnsureReason::PullIntentNotRecorded => Verdict::Unwritten,
-        _ if done.obstacles.contains(&Obstacle::Unwritable) => Verdict::Unwritten,
-        _ if is_nowhere(order, done, error) => Verdict::Nothing,
+        _ if any(error, is_unwritable) => Verdict::Unwritten,
+        _ if is_nowhere(order, error) => Verdict::Nothing,
         _ => Verdict::No,
     }
 }
 
 /// Whether its own registry says that there is no such image, to whomever it listens.
-fn is_nowhere(order: &Order, done: &Done, error: &EnsureError) -> bool {
-    let is_own = |(attempt, _): &(&FailedAttempt, &Obstacle)| attempt.from == order.image;
-    let own = error.attempts.iter().zip(&done.obstacles).filter(is_own);
-    let mut heard = own.map(|(_, obstacle)| *obstacle).filter(|each| *each != Obstacle::Refused);
-    let first = heard.next();
-    first == Some(Obstacle::NoSuchImage) && heard.all(|each| each == Obstacle::NoSuchImage)
+fn is_nowhere(order: &Order, error: &EnsureError) -> bool {
+    let own = error.attempts.iter().filter(|attempt| attempt.from == order.image);
+    let mut heard = own.filter(|attempt| !pull_error(attempt).is_some_and(is_refused)).peekable();
+    heard.peek().is_some() && heard.all(|attempt| pull_error(attempt).is_some_and(is_missing))
+}
+
+/// Whether an attempt failed for this.
+fn any(error: &EnsureError, is_it: fn(&PullError) -> bool) -> bool {
+    error.attempts.iter().filter_map(pull_error).any(is_it)
+}
+
+fn pull_error(attempt: &FailedAttempt) -> Option<&PullError> {
+    attempt.downcast_ref()
+}
+
+/// The registry lets nobody in without a credential, or not with this one.
+fn is_refused(error: &PullError) -> bool {
+    matches!(error, PullError::Refused { .. })
+}
+
+/// The registry cannot be reached, or is busy.
+fn is_unavailable(error: &PullError) -> bool {
+    matches!(error, PullError::Unavailable { .. })
+}
+
+/// There is no such image, or none for the platform.
+fn is_missing(error: &PullError) -> bool {
+    matches!(error, PullError::NotFound { .. } | PullError::Platform { .. })
+}
+
+/// The registry speaks plain http, or no TLS that can be trusted.
+fn is_untrusted(error: &PullError) -> bool {
+    matches!(error, PullError::Connection { .. } | PullError::PlainHttp { .. })
+}
+
+/// The disk is full, or the layout cannot be written.
+fn is_unwritable(error: &PullError) -> bool {
+    matches!(error, PullError::Layout(_))
 }
 
 /// For whoever runs the node. Neither the image's id nor whose secret or account it is for is in it: somebody may show it to
@@ -134,7 +169,7 @@ fn advice(order: &Order, done: &Done, error: &EnsureError) -> Option<String> {
     let (image, layout) = (&order.wanted.image, order.layout.path().display());
     let explain = format!("\"keyfob explain {image}\" with the same flags says");
     if error.reason == EnsureReason::PullIntentNotRecorded {
-        if order.records.as_ref().is_some_and(|records| records.files.is_left_to_kubelet(image)) {
+        if matches!(error.downcast_ref(), Some(RecordsError::LeftToKubelet { .. })) {
             return Some(
                 "start the kubelet, which looks into it, and stop it again; then run the same command again".into(),
             );
@@ -143,26 +178,25 @@ fn advice(order: &Order, done: &Done, error: &EnsureError) -> Option<String> {
             "make the directory of the records writable, then run the same command again".into(),
         );
     }
-    let has = |obstacle: Obstacle| done.obstacles.contains(&obstacle);
     let is_anonymous = error.attempts.iter().all(|attempt| attempt.with.is_none());
-    let advice = if has(Obstacle::Unwritable) {
+    let advice = if any(error, is_unwritable) {
         format!("make {layout} a directory that can be written, or pull into another one")
-    } else if is_nowhere(order, done, error) {
+    } else if is_nowhere(order, error) {
         "look whether the name, the tag and the platform are right".to_owned()
-    } else if has(Obstacle::Refused) && is_anonymous && !done.notes.is_empty() {
+    } else if any(error, is_refused) && is_anonymous && !done.notes.is_empty() {
         format!(
             "a provider for this image gave nothing, so the pull was anonymous; {explain} what to do"
         )
-    } else if has(Obstacle::Refused) && is_anonymous {
+    } else if any(error, is_refused) && is_anonymous {
         format!(
             "no credentials were found: name their sources with --config and --bin-dir, --pull-secret or --docker-config; \
              {explain} why none is for this image"
         )
-    } else if has(Obstacle::Refused) {
+    } else if any(error, is_refused) {
         format!("{explain} where each credential comes from")
-    } else if has(Obstacle::Unavailable) {
+    } else if any(error, is_unavailable) {
         format!("try again later; what has come is kept in {layout}")
-    } else if has(Obstacle::Connection) {
+    } else if any(error, is_untrusted) {
         "if the registry speaks plain http, name it with --insecure-registry; if its certificate is of your own, give \
          --ca-file"
             .to_owned()

@@ -8,14 +8,13 @@ use keyfob_images::{
     Parallelism, PlaceAnswer, PullAccess, PullCredentials as _, PullPolicy, RecordsError, Wanted,
 };
 use keyfob_keyring::ServiceAccountCoordinates;
-use keyfob_oci::{Layout, LayoutError, StoredImage};
+use keyfob_oci::{Layout, LayoutError, Puller, StoredImage};
 use thiserror::Error;
 
 use super::{
     PullArgs,
     records_args::{Records, RecordsArgsError},
     screen::Screen,
-    store::{Obstacle, Store},
 };
 use crate::lookup::{LookupFailure, Sources, unless_stopped};
 
@@ -27,7 +26,7 @@ pub(super) struct Order {
     pub(super) layout: Layout,
     pub(super) records: Option<Records>,
     mirrors: Mirrors,
-    store: Arc<Store>,
+    puller: Puller,
     screen: Screen,
 }
 
@@ -35,8 +34,6 @@ pub(super) struct Order {
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) ensured: Result<Ensured, EnsureError>,
-    /// What was in the way of each attempt that failed.
-    pub(super) obstacles: Vec<Obstacle>,
     /// What the sources said.
     pub(super) answers: Vec<Arc<PlaceAnswer>>,
     /// What went wrong with them.
@@ -88,8 +85,7 @@ impl Order {
             pod_uid: pod.map(|pod| pod.uid.clone()).unwrap_or_default(),
             ..Wanted::new(&args.image, args.policy(&image))
         };
-        let store = Arc::new(Store::new(puller, screen.clone()));
-        Ok(Self { image, wanted, layout, records, mirrors, store, screen })
+        Ok(Self { image, wanted, layout, records, mirrors, puller, screen })
     }
 
     /// Sees to it that the image is here.
@@ -97,7 +93,7 @@ impl Order {
         let pull = sources.pull(&self.image);
         let credentials = HostCredentials::new(&sources.host, &self.image, &pull)
             .with_mirrors(self.mirrors.of(&self.image))
-            .telling(self.store.secrets().clone());
+            .telling(self.puller.client().secrets().clone());
         let recorded = self.recorded().await;
         let ensured = self.manager().ensure(&self.wanted, &credentials).await;
         self.screen.close();
@@ -107,9 +103,8 @@ impl Order {
             (Some(access), Some(account)) => access.earlier_accounts(account).cloned().collect(),
             _ => Vec::new(),
         };
-        let stored = self.store.stored(&self.image);
-        let obstacles = self.store.obstacles();
-        Done { ensured, obstacles, answers, notes, stored, account, earlier }
+        let stored = self.stored();
+        Done { ensured, answers, notes, stored, account, earlier }
     }
 
     /// Who has proved access to the image that is here, if that decides whether it is pulled.
@@ -118,14 +113,22 @@ impl Order {
             return None;
         }
         let (files, image) = (self.records.as_ref()?.files.clone(), self.wanted.image.clone());
-        let id = self.store.stored(&self.image)?.id.to_string();
+        let id = self.stored()?.id.to_string();
         off_thread(move || files.access(&image, &id)).await.ok()?
+    }
+
+    /// The image in the layout. One that cannot be read is not there: whoever wanted it was told.
+    fn stored(&self) -> Option<StoredImage> {
+        self.layout.find(&self.image, self.puller.platform()).ok()?
     }
 
     fn manager(&self) -> ImageManager {
         let mut options = ImageOptions::default();
         (options.parallelism, options.rate) = (Parallelism::Unlimited, None);
-        let manager = ImageManager::builder(self.store.clone()).options(options);
+        let screen = self.screen.clone();
+        let manager = ImageManager::builder(Arc::new(self.puller.clone()))
+            .options(options)
+            .progress(move |_, progress| screen.show(progress));
         match &self.records {
             Some(records) => manager.ledger(records.files.clone()).build(),
             None => manager.build(),

@@ -5,15 +5,14 @@ use std::{sync::Arc, time::Duration};
 use indicatif::HumanBytes;
 use keyfob_api::Chain;
 use keyfob_host::{ProviderOutcome, ProviderReport};
-use keyfob_images::{
-    Attempt, Ensured, FailedAttempt, PlaceAnswer, PullAccess, PullFailureKind, Pulled,
-};
+use keyfob_images::{Attempt, Ensured, FailedAttempt, PlaceAnswer, PullAccess, Pulled};
 use serde::Serialize;
 
 use super::{
     access,
     failure::Failure,
     order::{Done, Order},
+    screen::verb,
 };
 use crate::match_images::shown;
 
@@ -198,12 +197,8 @@ impl Tried {
             from: attempt.from.to_string(),
             source: with.map(|login| login.source.to_string()),
             username: with.map(|login| login.username.clone()),
-            result: match attempt.failure.kind {
-                PullFailureKind::Refused => "refused",
-                PullFailureKind::RegistryUnavailable => "unavailable",
-                _ => "failed",
-            },
-            message: Some(attempt.failure.message.clone()),
+            result: verb(attempt.kind),
+            message: Some(attempt.message.clone()),
         }
     }
 

@@ -8,7 +8,9 @@ use std::{
 };
 
 use indicatif::HumanBytes;
-use keyfob_exec::{Clock as _, SystemClock, printable};
+use keyfob_api::Quoted;
+use keyfob_exec::{Clock as _, SystemClock, printable, shortened};
+use keyfob_images::{Attempt, PullFailureKind, PullProgress};
 use keyfob_oci::{Blob, BlobKind, Digest, Progress, PullError};
 
 use super::bars::Bars;
@@ -60,6 +62,22 @@ impl Screen {
                 io::stderr().write_all(line.as_bytes()).unwrap_or_default();
             }
             How::Bars(bars) => bars.say(&printable(line)),
+        }
+    }
+
+    /// Says which attempt is made, and how it failed.
+    pub(super) fn show(&self, progress: PullProgress<'_>) {
+        match progress {
+            PullProgress::AccessNotProved => {
+                self.say("it is here, and whoever pulls has not proved that it may be used");
+            }
+            PullProgress::AttemptBegins(attempt) => {
+                self.say(&format!("pulling {}", described(attempt)));
+            }
+            PullProgress::AttemptFailed(failed) => {
+                self.say(&format!("{}: {}", verb(failed.kind), failed.message));
+            }
+            _ => {}
         }
     }
 
@@ -148,6 +166,26 @@ impl Progress for Screen {
             resumed => format!("resumed at {}, fetched in {took}", HumanBytes(resumed)),
         };
         self.say(&format!("{}: {how}", named(blob)));
+    }
+}
+
+/// How an attempt failed, in a word.
+pub(super) fn verb(kind: PullFailureKind) -> &'static str {
+    match kind {
+        PullFailureKind::Refused => "refused",
+        PullFailureKind::RegistryUnavailable => "unavailable",
+        _ => "failed",
+    }
+}
+
+/// From where, and with what.
+fn described(Attempt { from, credential }: &Attempt) -> String {
+    match credential {
+        None => format!("{from} without credentials"),
+        Some(login) => {
+            let (source, username) = (login.source(), shortened(login.username(), 64));
+            format!("{from} with {source} as {}", Quoted(username))
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use prometheus_client::registry::Registry;
 
 use super::{
     super::{
-        ImageEvent, ImageOptions, ImageService, PullLedger, Wanted,
+        ImageEvent, ImageOptions, ImageService, PullLedger, PullProgress, Wanted,
         backoff::PullBackoff,
-        events::{self, EventSink},
+        events::{self, EventSink, ProgressSink},
         limits::Gate,
         metrics::EnsureRequests,
     },
@@ -23,6 +23,7 @@ pub struct ImageManagerBuilder<'r> {
     clock: Arc<dyn Clock>,
     options: ImageOptions,
     events: Box<EventSink>,
+    progress: Box<ProgressSink>,
     registry: Option<&'r mut Registry>,
 }
 
@@ -34,6 +35,7 @@ impl<'r> ImageManagerBuilder<'r> {
             clock: Arc::new(SystemClock),
             options: ImageOptions::default(),
             events: Box::new(events::log),
+            progress: Box::new(|_, _| {}),
             registry: None,
         }
     }
@@ -66,6 +68,16 @@ impl<'r> ImageManagerBuilder<'r> {
         self
     }
 
+    /// Who is told what a pull is at, at once; without it, nobody is.
+    #[must_use]
+    pub fn progress(
+        mut self,
+        progress: impl Fn(&Wanted, PullProgress<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.progress = Box::new(progress);
+        self
+    }
+
     /// Where the manager's metrics are shown.
     #[must_use]
     pub fn metrics(mut self, registry: &'r mut Registry) -> Self {
@@ -84,6 +96,7 @@ impl<'r> ImageManagerBuilder<'r> {
             ledger: self.ledger,
             clock: self.clock,
             events: self.events,
+            progress: self.progress,
             requests,
             backoff: PullBackoff::new(self.options.backoff),
             gate: Gate::new(&self.options),

@@ -7,15 +7,16 @@
 
 use std::{
     slice,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use keyfob_api::{GoDuration, Quoted, SecretSet};
+use keyfob_api::{Chain, GoDuration, Quoted, SecretSet};
 
 use super::{ImageManager, Order};
 use crate::{
     Attempt, EnsureError, EnsureReason, Ensured, EventReason, FailedAttempt, PullAccess,
-    PullFailure, Pulled, Wanted,
+    PullFailure, PullProgress, Pulled, Wanted,
     images::{intent::Intent, lookup::Lookup, outcome::learn},
 };
 
@@ -36,7 +37,7 @@ struct Failures<'a> {
 }
 
 impl Failures<'_> {
-    fn add(&mut self, attempt: &Attempt, failure: &PullFailure) -> &FailedAttempt {
+    fn add(&mut self, attempt: &Attempt, failure: PullFailure) -> &FailedAttempt {
         learn(&self.secrets, self.attempts.iter().filter_map(|each| each.credential.as_ref()));
         self.failed.push_mut(FailedAttempt::new(attempt, failure, &self.secrets))
     }
@@ -56,14 +57,14 @@ impl ImageManager {
     ) -> Result<Ensured, EnsureError> {
         lookup.attempts().await?;
         if let Err(error) = self.recover().await {
-            tracing::warn!(%error, "pulls that ended halfway are not looked into");
+            tracing::warn!(error = %Chain(&error), "pulls that ended halfway are not looked into");
         }
         let name = &order.wanted.image;
         let intent = Intent::record(self.ledger.as_ref(), name).await.map_err(|error| {
-            let name = Quoted(name);
+            let (name, why) = (Quoted(name), Chain(&error));
             let message =
-                format!("Failed to record image pull intent for container image {name}: {error}");
-            EnsureError::new(EnsureReason::PullIntentNotRecorded, message)
+                format!("Failed to record image pull intent for container image {name}: {why}");
+            EnsureError::new(EnsureReason::PullIntentNotRecorded, message).caused_by(error)
         })?;
         if let Some(error) = self.held_back(order) {
             intent.failed().await;
@@ -74,11 +75,12 @@ impl ImageManager {
 
     /// Why it is not tried yet.
     fn held_back(&self, Order { wanted, .. }: &Order<'_>) -> Option<EnsureError> {
-        let last = self.backoff.holds(wanted, self.clock.now())?;
+        let mut last = self.backoff.holds(wanted, self.clock.now())?;
         let message = format!("Back-off pulling image {}", Quoted(&wanted.image));
         self.tell(wanted, EventReason::BackOff, &message);
-        let message = format!("{message}: {}: {last}", last.reason);
-        Some(EnsureError { reason: EnsureReason::ImagePullBackOff, message, ..last })
+        last.message = format!("{message}: {}: {last}", last.reason);
+        last.reason = EnsureReason::ImagePullBackOff;
+        Some(last)
     }
 
     async fn pull_now(
@@ -104,8 +106,9 @@ impl ImageManager {
         };
         let Success { image_id, attempt, failed } = success;
         let access = PullAccess::of(attempt.credential.as_ref());
-        let unrecorded = intent.pulled(&image_id, access).await.err();
+        let unrecorded = intent.pulled(&image_id, access).await.err().map(Arc::new);
         if let Some(error) = &unrecorded {
+            let error = Chain(&**error).to_string();
             tracing::info!(image = wanted.image, image_id, error, "cannot record a pull");
         }
         let size = if image_id.is_empty() { None } else { self.service.size(&order.spec).await };
@@ -131,6 +134,9 @@ impl ImageManager {
             [] => slice::from_ref(&plain),
             attempts => attempts,
         };
+        if order.is_here {
+            (self.progress)(order.wanted, PullProgress::AccessNotProved);
+        }
         let mut failures = Failures { attempts, secrets: SecretSet::default(), failed: Vec::new() };
         for attempt in attempts {
             if let Some(image_id) = self.try_one(order, attempt, intent, &mut failures).await {
@@ -153,17 +159,19 @@ impl ImageManager {
     /// The image's id, or one more among those that failed.
     async fn try_one(
         &self,
-        Order { spec, .. }: &Order<'_>,
+        Order { wanted, spec, .. }: &Order<'_>,
         attempt: &Attempt,
         intent: &mut Intent,
         failures: &mut Failures<'_>,
     ) -> Option<String> {
+        (self.progress)(wanted, PullProgress::AttemptBegins(attempt));
         intent.pulling();
         match self.service.pull(spec, attempt).await {
             Ok(image_id) => Some(image_id),
             Err(failure) => {
                 intent.missed();
-                let failure = failures.add(attempt, &failure);
+                let failure = failures.add(attempt, failure);
+                (self.progress)(wanted, PullProgress::AttemptFailed(failure));
                 tracing::debug!(image = spec.image, %failure, "an attempt to pull failed");
                 None
             }

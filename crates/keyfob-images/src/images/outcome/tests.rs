@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use keyfob_host::Pull;
 use keyfob_keyring::{Login, Logins, select};
 use keyfob_testkit::LeakCheck;
 
@@ -15,19 +14,15 @@ fn attempt(from: &str, login: Option<(&str, &str)>) -> Attempt {
     let credential = login.map(|(username, password)| {
         let login =
             Login { username: username.into(), password: password.into(), ..Login::default() };
-        let pull = Pull::parse(from).unwrap();
-        let logins = Arc::new(Logins::new(Source::provider("ecr"), [(pull.image(), login)]));
-        select(pull.image(), pull.target(), [&logins]).remove(0)
+        let from = image(from);
+        let logins = Arc::new(Logins::new(Source::provider("ecr"), [(from.repository(), login)]));
+        select(from.repository(), from.target().ok().as_ref(), [&logins]).remove(0)
     });
     Attempt { from: image(from), credential }
 }
 
 fn failed(attempt: &Attempt, kind: PullFailureKind, message: &str) -> FailedAttempt {
-    FailedAttempt::new(
-        attempt,
-        &PullFailure { kind, message: message.into() },
-        &SecretSet::default(),
-    )
+    FailedAttempt::new(attempt, PullFailure::new(kind, message), &SecretSet::default())
 }
 
 fn told(attempts: Vec<FailedAttempt>, notes: &[&str]) -> (EnsureReason, String) {
@@ -91,16 +86,13 @@ fn the_failure_of_one_attempt_does_not_show_the_secrets_of_others() {
     let secrets = SecretSet::default();
     let [ada, bob] = [("ada", "word-of-ada"), ("bob", "word-of-bob")]
         .map(|login| attempt("r.io/app", Some(login)));
-    let failure = PullFailure {
-        kind: PullFailureKind::Refused,
-        message: "word-of-ada, or word-of-bob?".into(),
-    };
+    let failure = || PullFailure::new(PullFailureKind::Refused, "word-of-ada, or word-of-bob?");
 
-    let first = FailedAttempt::new(&ada, &failure, &secrets);
-    let second = FailedAttempt::new(&bob, &failure, &secrets);
+    let first = FailedAttempt::new(&ada, failure(), &secrets);
+    let second = FailedAttempt::new(&bob, failure(), &secrets);
 
-    assert_eq!(second.failure.message, "[redacted], or [redacted]?");
-    assert_eq!(first.redacted(&secrets).failure.message, "[redacted], or [redacted]?");
+    assert_eq!(second.message, "[redacted], or [redacted]?");
+    assert_eq!(first.redacted(&secrets).message, "[redacted], or [redacted]?");
 }
 
 #[test]
@@ -121,6 +113,26 @@ fn a_runtimes_error_is_known_by_its_beginning() {
         ("oh: RegistryUnavailable", PullFailureKind::Other, "oh: RegistryUnavailable"),
     ];
     for (text, kind, message) in cases {
-        assert_eq!(PullFailure::of_runtime(text), PullFailure { kind, message: message.into() });
+        let failure = PullFailure::of_runtime(text);
+        assert_eq!((failure.kind(), failure.to_string()), (kind, message.to_owned()));
     }
+}
+
+#[test]
+fn an_error_can_be_had_again_by_its_type_and_is_not_shown() {
+    #[derive(Debug, Error)]
+    #[error("word-of-bob is wrong")]
+    struct Wrong(#[source] fmt::Error);
+
+    let failure = PullFailure::new(PullFailureKind::Other, Wrong(fmt::Error));
+    assert_eq!(Chain(&failure).to_string(), format!("word-of-bob is wrong: {}", fmt::Error));
+    let secrets = SecretSet::default();
+    secrets.learn_login("bob", &"word-of-bob".into());
+    let failed = FailedAttempt::new(&attempt("r.io/app", None), failure, &secrets);
+
+    assert!(
+        failed.downcast_ref::<Wrong>().is_some() && failed.downcast_ref::<fmt::Error>().is_none()
+    );
+    assert_eq!(failed.message, format!("[redacted] is wrong: {}", fmt::Error));
+    LeakCheck::new(["word-of-bob"]).debug("an attempt", &failed);
 }

@@ -1,13 +1,14 @@
 //! A ledger.
 
 use std::{
-    error::Error,
+    io::{self, ErrorKind},
     sync::{Arc, Mutex},
 };
 
+use keyfob_exec::SystemClock;
 use keyfob_images::{
-    AbandonedPulls, Access, AccessCheck, LocalImage, OpenCheck, PodCredentials, PullAccess,
-    PullLedger,
+    Abandoned, LocalImage, MustPull, PodCredentials, PullAccess, PullLedger, PullRecords, Recorded,
+    RecordsError, RecordsOptions,
 };
 use tokio::sync::mpsc;
 
@@ -75,9 +76,9 @@ impl Books {
 }
 
 impl PullLedger for Books {
-    fn record_intent(&self, image: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn record_intent(&self, image: &str) -> Result<(), RecordsError> {
         if self.full_disk {
-            return Err("no space left on device".into());
+            return Err(no_space());
         }
         self.write(format!("intent {image}"));
         Ok(())
@@ -88,9 +89,9 @@ impl PullLedger for Books {
         image: &str,
         image_id: &str,
         access: &PullAccess,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    ) -> Result<(), RecordsError> {
         if self.no_room_for_records {
-            return Err("no space left on device".into());
+            return Err(no_space());
         }
         let secrets = access.secrets.iter().map(|each| each.secret.name.as_str());
         let accounts = access.service_accounts.iter().map(|account| account.name.as_str());
@@ -104,43 +105,49 @@ impl PullLedger for Books {
         self.write(format!("failed {image}"));
     }
 
-    fn check(self: Arc<Self>, image: &str, image_id: &str) -> AccessCheck {
+    fn must_pull(&self, image: &str, image_id: &str) -> MustPull {
         self.write(format!("check {image} {image_id}"));
         match self.says {
-            Says::MayUse => AccessCheck::Settled(Access::MayUse),
-            Says::MustPull => AccessCheck::Settled(Access::MustPull),
-            Says::Secret(name) => AccessCheck::Depends(Box::new(Needs { name, books: self })),
+            Says::MayUse => MustPull::No,
+            Says::MustPull => MustPull::Yes,
+            Says::Secret(_) => {
+                MustPull::Depends(Recorded::new(image, image_id, PullAccess::default()))
+            }
         }
     }
 
-    fn abandoned(self: Arc<Self>) -> Option<Box<dyn AbandonedPulls>> {
-        self.intents_left.then(|| -> Box<dyn AbandonedPulls> { Box::new(Left(self)) })
+    fn settle(&self, recorded: Recorded, credentials: &PodCredentials) -> bool {
+        self.write(format!("settle {}", recorded.image()));
+        let has = |name| credentials.secrets.iter().any(|each| each.secret.name == name);
+        !matches!(self.says, Says::Secret(name) if has(name))
+    }
+
+    fn unsettled(&self, recorded: Recorded) {
+        self.write(format!("give up {}", recorded.image()));
+    }
+
+    fn abandoned(&self) -> Abandoned {
+        if self.intents_left { one_abandoned() } else { Abandoned::default() }
+    }
+
+    fn recover(&self, abandoned: Abandoned, images: &[LocalImage]) {
+        let pulls: Vec<&str> = abandoned.images().collect();
+        self.write(format!("recover {} from {}", pulls.join(","), images.len()));
     }
 }
 
-#[derive(Debug)]
-struct Left(Arc<Books>);
-
-impl AbandonedPulls for Left {
-    fn recover(self: Box<Self>, images: &[LocalImage]) {
-        self.0.write(format!("recover {}", images.len()));
-    }
+fn no_space() -> RecordsError {
+    let source = io::Error::new(ErrorKind::StorageFull, "no space left on device");
+    RecordsError::Io { action: "write", path: "/records/file".into(), source }
 }
 
-#[derive(Debug)]
-struct Needs {
-    name: &'static str,
-    books: Arc<Books>,
-}
-
-impl OpenCheck for Needs {
-    fn settle(self: Box<Self>, credentials: &PodCredentials) -> Access {
-        self.books.write("settle".into());
-        let has = credentials.secrets.iter().any(|each| each.secret.name == self.name);
-        if has { Access::MayUse } else { Access::MustPull }
-    }
-
-    fn give_up(self: Box<Self>) {
-        self.books.write("give up".into());
-    }
+/// What records have that whoever was pulling `left` did not live to finish.
+fn one_abandoned() -> Abandoned {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let (options, clock) = (RecordsOptions::default(), Arc::new(SystemClock));
+        PullRecords::open(directory.path(), options, clock).unwrap()
+    };
+    open().record_intent("left").unwrap();
+    open().abandoned()
 }

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, future::pending, sync::Arc};
 
 use keyfob_api::ImageRef;
-use keyfob_host::Pull;
-use keyfob_images::{Attempt, PullCredentials, Serving};
+use keyfob_images::{Attempt, CredentialLookupError, PullCredentials, Serving};
 use keyfob_keyring::{Login, Logins, SecretCoordinates, Source, select};
 
 use super::Diary;
@@ -13,7 +12,7 @@ use super::Diary;
 #[derive(Debug)]
 pub(crate) struct Purse {
     pub(crate) diary: Diary,
-    pub(crate) attempts: Result<Vec<Attempt>, String>,
+    pub(crate) attempts: Result<Vec<Attempt>, &'static str>,
     /// What comes in the place of a refused credential, by its user.
     pub(crate) instead: BTreeMap<&'static str, Attempt>,
     /// Whether it never answers.
@@ -39,13 +38,13 @@ impl Purse {
 }
 
 impl PullCredentials for Purse {
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, String>> {
+    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>> {
         Box::pin(async {
             self.diary.write("attempts");
             if self.is_stuck {
                 pending::<()>().await;
             }
-            self.attempts.clone()
+            self.attempts.clone().map_err(CredentialLookupError::new)
         })
     }
 
@@ -80,8 +79,8 @@ pub(crate) fn plain(from: &str) -> Attempt {
 fn with(from: &str, source: Source, user: &str) -> Attempt {
     let password = format!("word-of-{user}").into();
     let login = Login { username: user.into(), password, ..Login::default() };
-    let pull = Pull::parse(from).unwrap();
-    let logins = Arc::new(Logins::new(source, [(pull.image(), login)]));
-    let credential = select(pull.image(), pull.target(), [&logins]).remove(0);
-    Attempt { credential: Some(credential), ..plain(from) }
+    let from = ImageRef::parse(from).unwrap();
+    let logins = Arc::new(Logins::new(source, [(from.repository(), login)]));
+    let credential = select(from.repository(), from.target().ok().as_ref(), [&logins]).remove(0);
+    Attempt { from, credential: Some(credential) }
 }

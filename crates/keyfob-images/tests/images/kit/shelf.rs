@@ -78,7 +78,7 @@ impl ImageService for Shelf {
         Box::pin(async {
             self.diary.write(format!("look {}", spec.image));
             if spec.image.contains("broken") {
-                return Err(ImageServiceError("the shelf fell over".into()));
+                return Err(ImageServiceError::new("the shelf fell over"));
             }
             Ok(self.images.lock().unwrap().get(&spec.image).cloned())
         })
@@ -114,7 +114,7 @@ impl ImageService for Shelf {
         Box::pin(async {
             self.diary.write("list");
             if self.never_lists {
-                return Err(ImageServiceError("the shelf fell over".into()));
+                return Err(ImageServiceError::new("the shelf fell over"));
             }
             Ok(vec![LocalImage { id: "id-listed".into(), ..LocalImage::default() }])
         })
@@ -122,7 +122,7 @@ impl ImageService for Shelf {
 }
 
 pub(crate) fn failure(kind: PullFailureKind, message: &str) -> PullFailure {
-    PullFailure { kind, message: message.into() }
+    PullFailure::new(kind, message)
 }
 
 pub(crate) fn refusal() -> PullFailure {

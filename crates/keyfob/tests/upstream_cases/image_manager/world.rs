@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    error::Error,
     mem,
     sync::{Arc, Mutex},
 };
@@ -10,9 +9,9 @@ use std::{
 use keyfob_api::ImageRef;
 use keyfob_host::Pull;
 use keyfob_images::{
-    AbandonedPulls, Access, AccessCheck, Attempt, EventReason, ImageManager, ImageOptions,
-    ImageService, ImageServiceError, ImageSpec, LocalImage, OpenCheck, PodCredentials, PullAccess,
-    PullCredentials, PullFailure, PullLedger, SecretAccess, Serving,
+    Abandoned, Attempt, CredentialLookupError, EventReason, ImageManager, ImageOptions,
+    ImageService, ImageServiceError, ImageSpec, LocalImage, MustPull, PodCredentials, PullAccess,
+    PullCredentials, PullFailure, PullLedger, Recorded, RecordsError, SecretAccess, Serving,
 };
 use keyfob_keyring::{
     Login, Logins, ProviderSource, PullSecret, SecretCoordinates, ServiceAccountCoordinates,
@@ -141,7 +140,7 @@ impl ImageService for Runtime {
         Box::pin(async {
             self.call("GetImageRef");
             if let Some(error) = &self.inspect_error {
-                return Err(ImageServiceError(error.clone()));
+                return Err(ImageServiceError::new(error.clone()));
             }
             let images = self.images.lock().unwrap();
             Ok(images.iter().find(|image| image.image == spec.image).map(|it| it.image.clone()))
@@ -209,7 +208,7 @@ struct Ledger {
 }
 
 impl PullLedger for Ledger {
-    fn record_intent(&self, _image: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn record_intent(&self, _image: &str) -> Result<(), RecordsError> {
         Ok(())
     }
 
@@ -218,32 +217,20 @@ impl PullLedger for Ledger {
         _image: &str,
         _image_id: &str,
         _access: &PullAccess,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    ) -> Result<(), RecordsError> {
         Ok(())
     }
 
     fn record_failed(&self, _image: &str) {}
 
-    fn check(self: Arc<Self>, image: &str, _image_id: &str) -> AccessCheck {
+    fn must_pull(&self, image: &str, image_id: &str) -> MustPull {
         match self.allowed {
-            Allowed::All => AccessCheck::Settled(Access::MayUse),
-            _ => AccessCheck::Depends(Box::new(Open { image: image.to_owned(), ledger: self })),
+            Allowed::All => MustPull::No,
+            _ => MustPull::Depends(Recorded::new(image, image_id, PullAccess::default())),
         }
     }
 
-    fn abandoned(self: Arc<Self>) -> Option<Box<dyn AbandonedPulls>> {
-        None
-    }
-}
-
-#[derive(Debug)]
-struct Open {
-    image: String,
-    ledger: Arc<Ledger>,
-}
-
-impl OpenCheck for Open {
-    fn settle(self: Box<Self>, credentials: &PodCredentials) -> Access {
+    fn settle(&self, recorded: Recorded, credentials: &PodCredentials) -> bool {
         let PodCredentials { secrets, service_account } = credentials;
         let secrets: Vec<Value> = secrets
             .iter()
@@ -256,10 +243,10 @@ impl OpenCheck for Open {
             .map(|account| coordinates(&account.namespace, &account.name, &account.uid))
             .collect();
         let is_listed = |listed: &Value, own: &[Value]| {
-            let listed = listed[&self.image].as_array();
+            let listed = listed[recorded.image()].as_array();
             listed.is_some_and(|listed| own.iter().any(|own| listed.contains(own)))
         };
-        let may_use = match &self.ledger.allowed {
+        let may_use = match &self.allowed {
             Allowed::All | Allowed::WhoeverHas => true,
             Allowed::Nobody => false,
             Allowed::Listed { secrets: s, accounts: a } => {
@@ -267,11 +254,17 @@ impl OpenCheck for Open {
             }
         };
         let told = json!({ "secrets": secrets, "accounts": accounts });
-        self.ledger.checks.lock().unwrap().push(told);
-        if may_use { Access::MayUse } else { Access::MustPull }
+        self.checks.lock().unwrap().push(told);
+        !may_use
     }
 
-    fn give_up(self: Box<Self>) {}
+    fn unsettled(&self, _recorded: Recorded) {}
+
+    fn abandoned(&self) -> Abandoned {
+        Abandoned::default()
+    }
+
+    fn recover(&self, _abandoned: Abandoned, _images: &[LocalImage]) {}
 }
 
 fn coordinates(namespace: &str, name: &str, uid: &str) -> Value {
@@ -333,7 +326,7 @@ fn parts(coordinates: &Value) -> [String; 3] {
 }
 
 impl PullCredentials for PodsCredentials {
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, String>> {
+    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>> {
         Box::pin(async {
             let image = ImageRef::parse(&self.image).unwrap();
             let pull = Pull::new(&image);

@@ -1,12 +1,9 @@
-//! The images of a node.
+//! Which images are in a layout, and by which names.
 
-use std::{fs, sync::Arc};
+use std::fs;
 
 use keyfob_api::ImageRef;
-use keyfob_images::{Attempt, ImageService, ImageSpec, LocalImage, PullFailureKind};
-use keyfob_keyring::{Login, Logins, Source, select};
-use keyfob_oci::{Digest, Layout, LayoutError};
-use keyfob_testkit::{LeakCheck, Response};
+use keyfob_oci::{Digest, Layout, LayoutError, PullError, StoredImage};
 use serde_json::{Value, json};
 
 use crate::{
@@ -14,17 +11,18 @@ use crate::{
     registry::{Contents, OCI_INDEX, OCI_MANIFEST, Registry},
 };
 
-fn spec(image: &str) -> ImageSpec {
-    ImageSpec { image: image.into(), ..ImageSpec::default() }
+fn name(image: &str) -> ImageRef {
+    ImageRef::parse(image).unwrap()
 }
 
-fn from(image: &str, login: Option<Login>) -> Attempt {
-    let from = ImageRef::parse(image).unwrap();
-    let logins = login
-        .map(|login| Arc::new(Logins::new(Source::provider("test"), [(from.registry(), login)])));
-    let target = from.target().ok();
-    let credential = select(from.repository(), target.as_ref(), &logins).pop();
-    Attempt { from, credential }
+impl Node {
+    async fn pull_as(&self, image: &str, from: &str) -> Result<StoredImage, PullError> {
+        self.puller.pull_image(&name(image), &name(from), None).await
+    }
+
+    async fn find(&self, image: &str) -> Option<StoredImage> {
+        self.puller.find(&name(image)).await.unwrap()
+    }
 }
 
 #[tokio::test]
@@ -35,14 +33,12 @@ async fn an_image_that_was_pulled_is_here_under_the_name_that_the_pod_wrote() {
     contents.tag("v1", &index);
     let mirror = Registry::honest(contents);
     let node = Node::new();
-    let (puller, nginx) = (&node.puller, spec("nginx:1.27"));
-    assert_eq!(puller.image_id(&nginx).await, Ok(None));
-    assert_eq!(puller.size(&nginx).await, None);
+    assert_eq!(node.find("nginx:1.27").await, None);
 
-    let id = puller.pull(&nginx, &from(&mirror.image(), None)).await.unwrap();
+    let pulled = node.pull_as("nginx:1.27", &mirror.image()).await.unwrap();
 
     let config = json!({"os": "linux", "architecture": "amd64"}).to_string();
-    assert_eq!(id, Digest::sha256(config.as_bytes()).to_string());
+    assert_eq!(pulled.id, Digest::sha256(config.as_bytes()));
     let (index, manifest) = (index["digest"].as_str().unwrap(), image["digest"].as_str().unwrap());
     for written in [
         "nginx:1.27",
@@ -52,20 +48,17 @@ async fn an_image_that_was_pulled_is_here_under_the_name_that_the_pod_wrote() {
         &format!("library/nginx@{manifest}"),
         &format!("nginx:another@{index}"),
     ] {
-        assert_eq!(puller.image_id(&spec(written)).await, Ok(Some(id.clone())), "{written}");
+        assert_eq!(node.find(written).await.as_ref(), Some(&pulled), "{written}");
     }
     let other = Digest::sha256(b"other");
     for other in ["nginx:latest", "r.io/library/nginx:1.27", &format!("nginx@{other}")] {
-        assert_eq!(puller.image_id(&spec(other)).await, Ok(None), "{other}");
+        assert_eq!(node.find(other).await, None, "{other}");
     }
     let size = config.len() + "layer".len();
-    assert_eq!(puller.size(&nginx).await, Some(image["size"].as_u64().unwrap() + size as u64));
+    assert_eq!(pulled.size, image["size"].as_u64().unwrap() + size as u64);
 
-    let listed = puller.list().await.unwrap();
-    let [LocalImage { id: listed_id, repo_tags, repo_digests }] = listed.as_slice() else {
-        panic!("{listed:?}")
-    };
-    assert_eq!(*listed_id, id);
+    assert_eq!(node.puller.images().await.unwrap(), std::slice::from_ref(&pulled));
+    let (repo_tags, repo_digests) = (pulled.repo_tags(), pulled.repo_digests());
     for name in
         ["docker.io/library/nginx:1.27", "nginx:1.27", "library/nginx:1.27", "docker.io/nginx:1.27"]
     {
@@ -78,8 +71,8 @@ async fn an_image_that_was_pulled_is_here_under_the_name_that_the_pod_wrote() {
     }
 
     fs::remove_file(node.layout().blob_path(&Digest::sha256(b"layer"))).unwrap();
-    assert_eq!(puller.image_id(&nginx).await, Ok(None));
-    assert_eq!(puller.list().await, Ok(Vec::new()));
+    assert_eq!(node.find("nginx:1.27").await, None);
+    assert_eq!(node.puller.images().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -88,47 +81,22 @@ async fn a_digest_that_the_pod_wrote_decides_whatever_a_mirror_has() {
     let new = contents.add_image("linux/amd64", &[b"new"], OCI_MANIFEST);
     let mirror = Registry::honest(contents);
     let node = Node::new();
-    let pinned = spec(&format!("r.io/app:v1@{}", new["digest"].as_str().unwrap()));
+    let pinned = format!("r.io/app:v1@{}", new["digest"].as_str().unwrap());
 
-    node.puller.pull(&pinned, &from(&mirror.image(), None)).await.unwrap();
+    node.pull_as(&pinned, &mirror.image()).await.unwrap();
     assert!(node.has(b"new") && !node.has(b"old"));
-    let listed = node.puller.list().await.unwrap();
-    assert!(listed[0].repo_digests.contains(&pinned.image), "{listed:?}");
-    assert_eq!(listed[0].repo_tags, Vec::<String>::new());
+    let listed = node.puller.images().await.unwrap();
+    assert!(listed[0].repo_digests().contains(&pinned), "{listed:?}");
+    assert_eq!(listed[0].repo_tags(), Vec::<String>::new());
 
-    let other = spec(&format!("r.io/app@{}", Digest::sha256(b"other")));
-    let failure = node.puller.pull(&other, &from(&mirror.image(), None)).await.unwrap_err();
-    assert_eq!(failure.kind, PullFailureKind::Other);
-}
-
-#[tokio::test]
-async fn a_credential_that_is_refused_is_told_apart_from_a_registry_that_is_down() {
-    let node = Node::new();
-    let login = Login { username: "ada".into(), password: "hunter2".into(), ..Login::default() };
-    for (status, kind) in [
-        (401, PullFailureKind::Refused),
-        (403, PullFailureKind::Refused),
-        (503, PullFailureKind::RegistryUnavailable),
-        (404, PullFailureKind::Other),
-    ] {
-        let registry = Registry::twisted(Contents::default(), move |_, _| {
-            Response::text("hunter2").with_status(status).header("WWW-Authenticate", "Basic")
-        });
-        let attempt = from(&registry.image(), Some(login.clone()));
-        assert!(attempt.credential.is_some());
-        let failure = node.puller.pull(&spec("r.io/app:v1"), &attempt).await.unwrap_err();
-        assert_eq!(failure.kind, kind, "{failure}");
-        LeakCheck::new(["hunter2"]).error(&failure);
-    }
-    let failure = node.puller.pull(&spec("NO NAME"), &from("r.io/app", None)).await.unwrap_err();
-    assert!(failure.message.starts_with("couldn't parse image name"), "{failure}");
-    assert!(node.puller.image_id(&spec("NO NAME")).await.is_err());
+    let other = format!("r.io/app@{}", Digest::sha256(b"other"));
+    let error = node.pull_as(&other, &mirror.image()).await.unwrap_err();
+    assert!(matches!(error, PullError::NotFound { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn a_tag_that_moved_is_the_newer_image() {
     let node = Node::new();
-    let app = spec("r.io/app:v1");
     let mut ids = Vec::new();
     for layer in [b"old", b"new"] {
         let mut contents = Contents::default();
@@ -138,8 +106,9 @@ async fn a_tag_that_moved_is_the_newer_image() {
         let manifest = contents.add_manifest(&manifest);
         contents.tag("v1", &manifest);
         let registry = Registry::honest(contents);
-        ids.push(node.puller.pull(&app, &from(&registry.image(), None)).await.unwrap());
-        assert_eq!(node.puller.image_id(&app).await, Ok(ids.last().cloned()));
+        let pulled = node.pull_as("r.io/app:v1", &registry.image()).await.unwrap();
+        assert_eq!(node.find("r.io/app:v1").await.as_ref(), Some(&pulled));
+        ids.push(pulled.id);
     }
     assert_ne!(ids[0], ids[1]);
     assert_eq!(node.layout().images().unwrap().len(), 1);
@@ -167,8 +136,8 @@ async fn what_another_tool_left_in_the_directory_is_read_and_kept() {
     let platform = images[0].platform.as_ref().map(ToString::to_string);
     assert_eq!((images.len(), images[0].name.as_ref()), (1, None));
     assert_eq!(platform.as_deref(), Some("linux/amd64"));
-    assert_eq!(node.puller.image_id(&spec("v1")).await, Ok(None));
-    assert_eq!(node.puller.list().await.unwrap()[0].id, images[0].id.to_string());
+    assert_eq!(node.find("v1").await, None);
+    assert_eq!(node.puller.images().await.unwrap()[0].id, images[0].id);
 
     node.pull(&registry.image(), None).await.unwrap();
     let kept: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
