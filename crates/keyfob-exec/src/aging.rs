@@ -3,7 +3,7 @@
 use std::{
     cmp::Ordering,
     collections::HashMap,
-    hash::Hash,
+    hash::{BuildHasher, Hash},
     time::{Duration, SystemTime},
 };
 
@@ -16,8 +16,8 @@ pub fn was_set_back(now: SystemTime, kept: SystemTime) -> bool {
 }
 
 /// Makes room for one more: if there is none, the eighth that comes first goes, so that this is seldom.
-pub fn make_room<K: Eq + Hash, V>(
-    kept: &mut HashMap<K, V>,
+pub fn make_room<K: Eq + Hash, V, S: BuildHasher>(
+    kept: &mut HashMap<K, V, S>,
     limit: usize,
     time: impl Fn(&V) -> SystemTime,
 ) {
