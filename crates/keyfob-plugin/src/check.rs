@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use keyfob_api::{CredentialProviderResponse, GoDuration, RegistryKey, Timestamp};
 
-use crate::{Answer, Failure, ImageRequest};
+use crate::{Answer, Doing as _, Failure, ImageRequest};
 
 /// Docker's mark for a token that is no password, where the user name would be. Docker's own clients know it.
 const IDENTITY_TOKEN: &str = "<token>";
@@ -15,8 +15,7 @@ pub(crate) fn checked(
     request: &ImageRequest,
 ) -> Result<CredentialProviderResponse, Failure> {
     for (key, auth) in &answer.auth {
-        RegistryKey::parse(key)
-            .map_err(|error| Failure::new(format!("the answer's key {key:?}: {error}")))?;
+        RegistryKey::parse(key).doing(format_args!("the answer's key {key:?}"))?;
         if auth.password.expose().is_empty() {
             return Err(Failure::new(format!("the password for {key} is empty")));
         }

@@ -9,7 +9,7 @@ use keyfob_api::{
     Claims, Secret, Timestamp,
     document::{Document, Node, Value},
 };
-use keyfob_plugin::Failure;
+use keyfob_plugin::{Doing as _, Failure};
 use thiserror::Error;
 
 /// The way to a field of the answer: `data.token`.
@@ -49,8 +49,7 @@ pub(super) struct Login {
 impl Fields {
     /// The login in an answer that came at this time.
     pub(super) fn read(&self, body: &[u8], now: SystemTime) -> Result<Login, Failure> {
-        let document = Document::read_json(body)
-            .map_err(|error| Failure::new(format!("the answer: {error}")))?;
+        let document = Document::read_json(body).doing("the answer")?;
         let root = &document.root;
         let password = self.password(root)?;
         let end = match self.end(root, now)? {
