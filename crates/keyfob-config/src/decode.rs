@@ -245,7 +245,9 @@ fn refuse_issues(
         go.push(issue.to_string());
         let (kind, help) = match issue.problem {
             StrictProblem::DuplicateField => (ErrorKind::Duplicate, Some(help::DUPLICATE.into())),
-            _ => (ErrorKind::Unknown, help::unknown_field(&issue.path, version)),
+            StrictProblem::UnknownField => {
+                (ErrorKind::Unknown, help::unknown_field(&issue.path, version))
+            }
         };
         let mut error = finding(kind, issue.to_string(), file, Some(issue.at), help);
         error.path = issue.path.to_string();

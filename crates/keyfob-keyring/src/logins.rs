@@ -144,6 +144,7 @@ impl Logins {
     }
 
     /// The same, of another source.
+    #[must_use]
     pub fn as_of(&self, source: Source) -> Self {
         let (first, rest, skipped) = (self.first.clone(), self.rest.clone(), self.skipped.clone());
         Self { source, first, rest, skipped }

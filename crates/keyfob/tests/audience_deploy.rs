@@ -36,7 +36,7 @@ fn json(node: &Node) -> Value {
         Tree::Map(fields) => {
             fields.iter().map(|field| (field.name.expose().clone(), json(&field.node))).collect()
         }
-        _ => Value::Null,
+        Tree::Null => Value::Null,
     }
 }
 

@@ -28,7 +28,7 @@ fn at_depth(node: &Node, depth: usize) -> Option<Value> {
             };
             Value::Object(fields.iter().map(field).collect::<Option<Map<_, _>>>()?)
         }
-        _ => Value::Null,
+        Tree::Null => Value::Null,
     })
 }
 

@@ -38,13 +38,13 @@ pub(super) async fn of_the_node(
             "this node has none: neither AWS_ACCESS_KEY_ID, a profile, AWS_WEB_IDENTITY_TOKEN_FILE, a container's nor \
              the instance's metadata service gave any",
         )),
-        found => found.map_err(|error| unloaded(&error)),
+        found => found.map_err(unloaded),
     };
     Ok(hidden(credentials.doing("loading AWS credentials")?, call))
 }
 
 /// The error of the instance's metadata service quotes the whole of its answer.
-fn unloaded(error: &CredentialsError) -> Failure {
+fn unloaded(error: CredentialsError) -> Failure {
     let mut causes = std::iter::successors(error.source(), |cause| (**cause).source());
     let refusal = causes.find_map(|cause| match cause.downcast_ref() {
         Some(ImdsError::ErrorResponse(refusal)) => Some(refusal.response().status().as_u16()),

@@ -1,6 +1,7 @@
 //! What the pages of `docs` say holds: their commands print what the pages show, their links lead somewhere, and
 //! `docs/seeds.md` accounts for every item of the founding documents. Each crate has a README that fits its manifest.
 #![expect(
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "a test fails by panicking, and so do its helpers"
