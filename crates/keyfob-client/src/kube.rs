@@ -108,6 +108,10 @@ impl Clients {
     ///
     /// A plugin is only run for an `https` server, and not beside a token, a user name or a certificate.
     pub fn connect_kube(&self, mut config: Config) -> Result<Client, ClientError> {
+        if let Some(provider) = &config.auth_info.auth_provider {
+            // `kube` would run its command itself, for any server and whatever the policy says.
+            return Err(ClientError::AuthProvider { name: provider.name.clone() });
+        }
         let is_https = config.cluster_url.scheme_str() == Some("https");
         let authenticator = match config.auth_info.exec.take() {
             Some(exec) if is_https => {
@@ -231,6 +235,15 @@ pub enum ClientError {
     EmptyTokenFile {
         /// Which file.
         path: PathBuf,
+    },
+    /// The user of a `kube::Config` has an `auth-provider`, which Kubernetes removed in 1.26.
+    #[error(
+        "auth-provider {} of a kube::Config is not supported: use an exec plugin",
+        Quoted(name)
+    )]
+    AuthProvider {
+        /// Which one.
+        name: String,
     },
     /// The plugin of a `kube::Config` shall run without some variables, which no kubeconfig can ask for.
     #[error("drop_env of a kube::Config is not supported")]

@@ -1,4 +1,4 @@
-//! HTTP/1.1 over TLS, for the webhook and the embedded API server.
+//! HTTP/1.1 over TLS, for the webhook, and for the API server of `keyfob-playground`.
 //!
 //! Connections, their limits and who makes way for whom are [`keyfob_net::server`]'s. Here are the certificates, and one rule: a
 //! request is read as a whole before anybody answers it, so that nothing behind this waits for a client.

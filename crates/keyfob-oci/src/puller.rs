@@ -111,6 +111,7 @@ impl Puller {
         }
         let download = self.download(repository).await?;
         let blobs = self.blobs(&resolved.manifest);
+        refuse_echoes(repository, &blobs)?;
         self.progress.resolved(&resolved.descriptor.digest, &blobs);
         let mut platform = resolved.descriptor.platform.clone();
         let mut to_come = blobs.as_slice();
@@ -207,6 +208,21 @@ impl Puller {
         self.layout.add(bytes, descriptor).await?;
         tracing::debug!(%name, id = %image.id, "pulled an image");
         Ok(image)
+    }
+}
+
+/// A digest is written to logs and is the name of a file, so a registry must not choose one that spells a secret.
+fn refuse_echoes(repository: &Repository, blobs: &[Blob]) -> Result<(), PullError> {
+    let echoes = |blob: &&Blob| {
+        let digest = blob.digest.to_string();
+        repository.secrets.redact(&digest) != digest
+    };
+    match blobs.iter().find(echoes) {
+        Some(blob) => Err(PullError::BadAnswer {
+            what: repository.name_of(blob),
+            reason: "the digest repeats a secret".into(),
+        }),
+        None => Ok(()),
     }
 }
 

@@ -15,7 +15,8 @@ use secrecy::ExposeSecret as _;
 
 use super::{ClientError, proxies::proxy_for};
 use crate::{
-    ClientConfig, ExecConfig, Identity, InteractiveMode, PluginPolicy, client_config::read_file,
+    ClientConfig, ExecConfig, Identity, InteractiveMode, PluginPolicy,
+    client_config::{read_file, shown_url},
 };
 
 /// The configuration of `kube` without what we do ourselves: the plugin, the certificate and the file of a token.
@@ -55,7 +56,7 @@ fn server(config: &ClientConfig) -> Result<Uri, ClientError> {
     let (scheme, rest) = complete.split_once("://").unwrap_or_default();
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let shown = || ClientError::Server(format!("{scheme}://{host}{path}"));
+    let shown = || ClientError::Server(shown_url(&format!("{scheme}://{host}{path}")).to_owned());
     let uri = format!("{}://{host}{path}", scheme.to_lowercase()).parse::<Uri>();
     let uri = uri.map_err(|_| shown())?;
     if matches!(uri.scheme_str(), Some("http" | "https")) { Ok(uri) } else { Err(shown()) }

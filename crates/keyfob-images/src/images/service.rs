@@ -79,9 +79,16 @@ pub trait PullCredentials: Send + Sync + fmt::Debug {
 }
 
 /// Why credentials could not be looked for: the error of whoever looked, and its message.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error(transparent)]
 pub struct CredentialLookupError(Box<dyn Error + Send + Sync>);
+
+/// The message only: what an error shows to a developer may be a secret.
+impl fmt::Debug for CredentialLookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CredentialLookupError").field(&self.0.to_string()).finish()
+    }
+}
 
 impl CredentialLookupError {
     /// From the error of whoever looks for credentials, or from a text.
@@ -95,9 +102,16 @@ impl CredentialLookupError {
 }
 
 /// Why nothing can be said about images: the error of the service, and its message.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error(transparent)]
 pub struct ImageServiceError(Box<dyn Error + Send + Sync>);
+
+/// The message only: what an error shows to a developer may be a secret.
+impl fmt::Debug for ImageServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ImageServiceError").field(&self.0.to_string()).finish()
+    }
+}
 
 impl ImageServiceError {
     /// From the service's own error, or from a text.
@@ -111,10 +125,19 @@ impl ImageServiceError {
 }
 
 /// Why an image was not pulled: the error of the service, and its message. It never holds a secret.
-#[derive(Debug)]
 pub struct PullFailure {
     kind: PullFailureKind,
     error: Box<dyn Error + Send + Sync>,
+}
+
+/// The kind and the message only: what an error shows to a developer may be a secret.
+impl fmt::Debug for PullFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PullFailure")
+            .field("kind", &self.kind)
+            .field("error", &self.error.to_string())
+            .finish()
+    }
 }
 
 impl PullFailure {

@@ -2,11 +2,11 @@
 
 use keyfob_api::ImageRef;
 use keyfob_oci::{Digest, PullError};
-use keyfob_testkit::Response;
+use keyfob_testkit::{LeakCheck, LogCapture, Response};
 use serde_json::json;
 
 use crate::{
-    Node, client, puller,
+    Node, client, login, puller,
     registry::{Contents, DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Registry},
 };
 
@@ -142,6 +142,30 @@ async fn a_digest_must_be_that_of_what_comes() {
         let error = node.pull(&format!("{app}@{wrong}"), None).await.unwrap_err();
         assert!(matches!(error, PullError::WrongDigest { .. }), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_digest_that_spells_the_password_is_refused_before_it_is_logged() {
+    let password = "correct-horse-battery";
+    let mut bytes = password.as_bytes().to_vec();
+    bytes.resize(32, b'!');
+    let digits = hex::encode(bytes);
+    let blob = |digest: &str| json!({"mediaType": "application/octet-stream", "digest": digest, "size": 5});
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "config": blob(&Digest::sha256(b"config").to_string()),
+        "layers": [blob(&format!("sha256:{digits}"))],
+    });
+    let registry = serving(OCI_MANIFEST, &manifest);
+    let logs = LogCapture::start();
+    let node = Node::new();
+
+    let error = node.pull(&registry.image(), Some(&login("ada", password))).await.unwrap_err();
+
+    assert!(matches!(error, PullError::BadAnswer { .. }), "{error}");
+    assert!(error.to_string().contains("the digest repeats a secret"), "{error}");
+    LeakCheck::new([password]).error(&error).text("the log", &logs.text());
 }
 
 #[tokio::test]
