@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
+use keyfob_api::FeatureGates;
+use keyfob_config::Config;
 use keyfob_host::Pull;
 use serde_json::{Value, json};
 
@@ -133,11 +135,15 @@ fn registration(_file: &Value, row: &Value) -> Result<(), String> {
     let names = ["firstProvider", "secondProvider"].map(|field| row[field].as_str());
     let providers: Vec<_> =
         names.into_iter().flatten().map(|name| provider(name, &["r.io"])).collect();
-    let mut stage = Stage::new();
-    for provider in &providers {
-        stage.script(&provider.name, "");
+    // A host is built of validated configurations only, so this is where it is refused.
+    let refused = Config::new(providers.clone()).validate(FeatureGates::default()).is_err();
+    if !refused {
+        let mut stage = Stage::new();
+        for provider in &providers {
+            stage.script(&provider.name, "");
+        }
+        stage.builder(&providers).build().map_err(|error| error.to_string())?;
     }
-    let refused = stage.builder(&providers).build().is_err();
     same(&Some(refused), &row["shouldPanic"].as_bool())
 }
 
