@@ -7,7 +7,7 @@
 //! Differs: what is wrong with a key that is skipped is said without quoting it (upstream logs it): it may hold a
 //! password.
 
-use std::{fmt, iter, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use keyfob_api::{InvalidKey, JsonWriter, MatchTarget, RegistryKey, Secret};
 use sha2::{Digest as _, Sha256};
@@ -15,6 +15,7 @@ use thiserror::Error;
 
 /// A user name and a password for a registry. `email` only docker configurations have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "what docker configurations know of a login")]
 pub struct Login {
     /// The user name.
     pub username: Box<str>,
@@ -74,6 +75,7 @@ impl fmt::Display for Source {
 
 /// Which plugin, asked as whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct ProviderSource {
     /// Its name.
     pub name: Arc<str>,
@@ -83,6 +85,7 @@ pub struct ProviderSource {
 
 /// Which secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the three names of an object")]
 pub struct SecretCoordinates {
     /// `metadata.uid`.
     pub uid: String,
@@ -94,6 +97,7 @@ pub struct SecretCoordinates {
 
 /// Which service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "the three names of an object")]
 pub struct ServiceAccountCoordinates {
     /// `metadata.uid`.
     pub uid: String,
@@ -113,13 +117,11 @@ impl fmt::Display for ServiceAccountCoordinates {
 #[derive(Debug)]
 pub struct Logins {
     source: Source,
-    /// Here and not in a list, since most sources give one. A source that gives none has the default, whose key is dead.
-    first: Entry,
-    rest: Box<[Entry]>,
+    entries: Box<[Entry]>,
     skipped: Box<[SkippedKey]>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Entry {
     key: RegistryKey,
     login: Login,
@@ -138,16 +140,13 @@ impl Logins {
                 Err(error) => skipped.push(SkippedKey { number: index + 1, error }),
             }
         }
-        let mut read = read.into_iter();
-        let first = read.next().unwrap_or_default();
-        Self { source, first, rest: read.collect(), skipped: skipped.into() }
+        Self { source, entries: read.into(), skipped: skipped.into() }
     }
 
     /// The same, of another source.
     #[must_use]
     pub fn as_of(&self, source: Source) -> Self {
-        let (first, rest, skipped) = (self.first.clone(), self.rest.clone(), self.skipped.clone());
-        Self { source, first, rest, skipped }
+        Self { source, entries: self.entries.clone(), skipped: self.skipped.clone() }
     }
 
     /// Where they came from.
@@ -157,10 +156,7 @@ impl Logins {
 
     /// The keys and their logins, in the source's order.
     pub fn iter(&self) -> impl Iterator<Item = (&RegistryKey, &Login)> {
-        // What is read from a text is dead only if there is something in it.
-        let is_given = |key: &RegistryKey| !(key.is_dead() && key.as_bytes().is_empty());
-        let entries = self.entries().filter(move |entry| is_given(&entry.key));
-        entries.map(|entry| (&entry.key, &entry.login))
+        self.entries.iter().map(|entry| (&entry.key, &entry.login))
     }
 
     /// The keys, in the source's order.
@@ -171,10 +167,6 @@ impl Logins {
     /// What is wrong with the keys that were skipped.
     pub fn skipped(&self) -> &[SkippedKey] {
         &self.skipped
-    }
-
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
-        iter::once(&self.first).chain(&self.rest)
     }
 }
 
@@ -193,7 +185,7 @@ pub struct SkippedKey {
 #[derive(Clone, Debug)]
 pub struct Credential {
     logins: Arc<Logins>,
-    /// Which entry, counted from the first.
+    /// The position of its entry. Only `gather` creates credentials, and only of entries that exist.
     index: usize,
 }
 
@@ -247,9 +239,9 @@ impl Credential {
         hex::encode(Sha256::digest(json.into_text().expose()))
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`gather` took the index from these entries")]
     fn entry(&self) -> &Entry {
-        let Logins { first, rest, .. } = &*self.logins;
-        self.index.checked_sub(1).and_then(|index| rest.get(index)).unwrap_or(first)
+        &self.logins.entries[self.index]
     }
 }
 
@@ -283,7 +275,8 @@ fn gather<'a>(
 ) -> Vec<Credential> {
     let mut found = Vec::new();
     for logins in sources {
-        for (index, _) in logins.entries().enumerate().filter(|(_, entry)| wanted(&entry.key)) {
+        for (index, _) in logins.entries.iter().enumerate().filter(|(_, entry)| wanted(&entry.key))
+        {
             found.push(Credential { logins: logins.clone(), index });
         }
     }

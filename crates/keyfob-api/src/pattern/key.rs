@@ -32,7 +32,7 @@ use crate::{
 /// assert!(key.matches(&image.target().unwrap()));
 /// # Ok::<(), keyfob_api::InvalidKey>(())
 /// ```
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RegistryKey {
     /// The stored key and, if reading that gives something else, host and path as read from it.
     bytes: Box<[u8]>,
