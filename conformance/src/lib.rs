@@ -5,6 +5,7 @@
 //! - A [`Case`] is a question with its answer as data; it holds for both, or names the row of `DIFFERENCES.md` that says
 //!   why not.
 //! - [`examine`] makes up questions, and gives what it found as a [`Report`].
+#![expect(clippy::exhaustive_structs, reason = "never published")]
 #![expect(
     clippy::expect_used,
     clippy::missing_panics_doc,

@@ -9,6 +9,7 @@ use std::{error::Error, fmt};
 /// assert_eq!(keyfob_api::Chain(&error).to_string(), "disk on fire");
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper of one value that callers build")]
 pub struct Chain<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {

@@ -8,6 +8,7 @@ pub const SEQUENCE: u8 = 0x30;
 /// Values one behind the other.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "it may be a key")]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper of one value that callers build")]
 pub struct Der<'a>(pub &'a [u8]);
 
 impl<'a> Der<'a> {

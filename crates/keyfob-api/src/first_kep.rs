@@ -33,6 +33,7 @@ const SHAPE: Shape = Shape::Object(&[
 /// assert_eq!(RegistryCredentialPluginRequest::decode(request.encode().expose()), Ok(request));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors a document that will not change any more")]
 pub struct RegistryCredentialPluginRequest {
     /// The image that is being pulled.
     pub image: String,
@@ -68,6 +69,7 @@ impl RegistryCredentialPluginRequest {
 /// assert_eq!(response.password.expose(), "p");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors a document that will not change any more")]
 pub struct RegistryCredentialPluginResponse {
     /// Until when the credential is good; `None` means unknown.
     pub expiration: Option<Timestamp>,

@@ -8,6 +8,10 @@ use super::fields::{self, Access, Field, Fields, Versions, lens};
 
 /// One plugin and how it is used. `Debug` hides the arguments, which may hold secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct ProviderConfig {
     /// The name of the plugin's file in the plugin directory.
     pub name: String,
@@ -64,6 +68,10 @@ impl fmt::Debug for ProviderConfig {
 
 /// A variable of a plugin's environment. The value may be a secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct EnvVar {
     /// The name.
     pub name: String,
@@ -78,6 +86,10 @@ pub(super) const VARIABLE_FIELDS: &[Field<EnvVar>] = &[
 
 /// How a provider uses the pod's service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct TokenAttributes {
     /// The audience its token is for.
     pub service_account_token_audience: String,

@@ -14,6 +14,7 @@ const SHOWN: usize = 40;
 
 /// What is to be allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct Grant {
     /// To which node; `None` for all.
     pub node: Option<String>,

@@ -25,6 +25,10 @@ pub const MASTERS_GROUP: &str = "system:masters";
 
 /// What somebody wants to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "the attributes of a request, as upstream's authorizers know them"
+)]
 pub struct Attributes {
     /// Who.
     pub user: String,

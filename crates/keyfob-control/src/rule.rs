@@ -37,6 +37,7 @@ pub const NODE_USER_PREFIX: &str = "system:node:";
 
 /// A node's request for a token of a service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct Asked {
     /// The user who asks: `system:node:NAME`.
     pub user: String,
@@ -80,6 +81,7 @@ impl Asked {
 
 /// A `boundObjectRef`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct BoundObject {
     /// `apiVersion`.
     pub api_version: String,
@@ -105,6 +107,10 @@ impl BoundObject {
 
 /// How the rule is applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers fill it in, with `..Default::default()` for the rest"
+)]
 pub struct Policy {
     /// The API server's feature gates: audiences are looked at if `ServiceAccountNodeAudienceRestriction` is on.
     pub gates: FeatureGates,

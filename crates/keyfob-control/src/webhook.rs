@@ -44,6 +44,10 @@ pub const BODY_SIZE: usize = 256 << 10;
 
 /// How a webhook answers.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers fill it in, with `..Default::default()` for the rest"
+)]
 pub struct Options {
     /// The rule's own settings.
     pub policy: Policy,

@@ -11,6 +11,7 @@ use std::fmt::{self, Write as _};
 /// assert_eq!(keyfob_document::Quoted("a\tb").to_string(), r#""a\tb""#);
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper of one value that callers build")]
 pub struct Quoted<T>(pub T);
 
 impl<T: AsRef<[u8]>> fmt::Display for Quoted<T> {

@@ -10,6 +10,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
 /// The operating system's clock.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::exhaustive_structs, reason = "has no fields, and callers name it as a value")]
 pub struct SystemClock;
 
 impl Clock for SystemClock {

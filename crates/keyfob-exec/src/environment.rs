@@ -22,6 +22,7 @@ pub trait Environment: Send + Sync + fmt::Debug {
 
 /// The real environment of this process.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::exhaustive_structs, reason = "has no fields, and callers name it as a value")]
 pub struct SystemEnvironment;
 
 #[expect(clippy::disallowed_methods, reason = "this is the boundary to the system")]

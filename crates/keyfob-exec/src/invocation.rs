@@ -217,6 +217,10 @@ impl fmt::Debug for Stderr {
 
 /// How much output is kept, and how long it is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers fill it in, with `..Default::default()` for the rest"
+)]
 pub struct Limits {
     /// More bytes than this on stdout end the run at once.
     pub stdout: usize,

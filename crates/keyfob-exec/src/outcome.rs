@@ -10,6 +10,7 @@ use crate::{NotRunnable, printable};
 
 /// A program that ran to its end, well or not.
 #[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "implementors of the trait build it")]
 pub struct Finished {
     /// The path that was run.
     pub program: PathBuf,

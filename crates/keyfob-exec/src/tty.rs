@@ -13,6 +13,7 @@ pub trait Terminal: Send + Sync + fmt::Debug {
 
 /// The terminal of this process.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "has no fields, and callers name it as a value")]
 pub struct ProcessTerminal;
 
 impl Terminal for ProcessTerminal {

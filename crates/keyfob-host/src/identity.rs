@@ -25,6 +25,7 @@ pub use tokens::TokenManager;
 
 /// The pod that pulls, and as whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct PodIdentity {
     /// The pod's namespace, which is its service account's.
     pub namespace: String,
@@ -36,6 +37,7 @@ pub struct PodIdentity {
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct PodReference {
     /// `metadata.name`.
     pub name: String,
@@ -82,6 +84,7 @@ pub trait ServiceAccounts: Send + Sync + fmt::Debug {
 
 /// What a pull must know of a service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "implementors of the trait build it")]
 pub struct ServiceAccount {
     /// `metadata.uid`.
     pub uid: String,
@@ -91,6 +94,7 @@ pub struct ServiceAccount {
 
 /// Which token is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors a TokenRequest of Kubernetes")]
 pub struct TokenRequest {
     /// The service account's namespace.
     pub namespace: String,
@@ -108,6 +112,7 @@ pub struct TokenRequest {
 
 /// A token of a service account.
 #[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "implementors of the trait build it")]
 pub struct Token {
     /// The token.
     pub token: Secret<String>,

@@ -15,6 +15,7 @@ use crate::{DockerConfig, DockerConfigError, Logins, SecretCoordinates, Source};
 
 /// A Kubernetes secret that may hold logins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct PullSecret {
     /// Which secret it is.
     pub coordinates: SecretCoordinates,

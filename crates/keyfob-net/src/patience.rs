@@ -6,6 +6,10 @@ use http::HeaderMap;
 
 /// How often to ask again, and how long to wait before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers fill it in, with `..Default::default()` for the rest"
+)]
 pub struct Patience {
     /// How many attempts there are in all.
     pub attempts: u32,

@@ -20,6 +20,7 @@ use thiserror::Error;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::exhaustive_structs, reason = "the fields of a platform in an image index")]
 pub struct Platform {
     /// `linux`, as Go calls it.
     pub os: String,

@@ -54,6 +54,7 @@ pub enum BlobKind {
 
 /// Nobody is told.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "has no fields, and callers name it as a value")]
 pub struct Silent;
 
 impl Progress for Silent {}

@@ -8,6 +8,7 @@
 //! - `HostileClient`: idle, slow and silent connections from any loopback address, to try to lock others out of a server.
 //! - [`LogCapture`] and [`LeakCheck`]: show that no secret of a test got out, in any encoding.
 //! - [`echoes`]: a secret as a hostile server or program may repeat it; `EchoAt`: a server that does.
+#![expect(clippy::exhaustive_structs, reason = "never published")]
 
 #[cfg(feature = "internet")]
 mod authority;

@@ -11,6 +11,10 @@ use crate::{
 
 /// The cluster that a plugin gets credentials for.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct ExecCluster {
     /// The server's URL.
     pub server: String,
@@ -40,6 +44,10 @@ impl fmt::Debug for ExecCluster {
 
 /// An answer of the server with status 401.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct ExecResponse {
     /// The headers.
     pub header: BTreeMap<String, Vec<String>>,

@@ -27,6 +27,10 @@ use crate::{
 /// assert_eq!(status.token.unwrap().expose(), "abc");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct ExecCredentialStatus {
     /// Until when the credential is good; `None` means forever.
     pub expiration: Option<Timestamp>,
@@ -38,6 +42,7 @@ pub struct ExecCredentialStatus {
 
 /// A client certificate and its key, as the plugin wrote them. Neither is empty; neither has been parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a certificate and its key")]
 pub struct ClientIdentity {
     /// The certificate, and those above it, in PEM.
     pub certificate_pem: Secret<String>,

@@ -28,6 +28,10 @@ const KIND: &str = "CredentialProviderRequest";
 /// assert_eq!(CredentialProviderRequest::decode(stdin.expose()).unwrap(), (ProviderVersion::V1, request));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct CredentialProviderRequest {
     /// The image that is being pulled.
     pub image: String,

@@ -34,6 +34,10 @@ const KIND: &str = "CredentialProviderResponse";
 /// assert_eq!(response.auth[0].1.password.expose(), "p");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct CredentialProviderResponse {
     /// For which images the answer may be used again.
     pub cache_key_type: CacheKeyType,
@@ -45,6 +49,10 @@ pub struct CredentialProviderResponse {
 
 /// A user name and a password; either may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct AuthConfig {
     /// The user name.
     pub username: String,

@@ -11,6 +11,7 @@ use crate::{
 
 /// Answers from objects in memory.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper of one value that callers build")]
 pub struct Manifests<'a>(pub &'a Objects);
 
 impl Manifests<'_> {

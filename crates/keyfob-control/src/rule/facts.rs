@@ -28,6 +28,7 @@ pub const VERB: &str = "request-serviceaccounts-token-audience";
 
 /// What the authorizer is asked: may `user` use the verb [`VERB`] on the resource `audience`?
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct Access {
     /// The node's user.
     pub user: String,
@@ -55,6 +56,7 @@ pub enum Found<T> {
 
 /// What an authorizer said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "implementors of the trait build it")]
 pub struct Opinion {
     /// Whether it allows.
     pub allowed: bool,
@@ -78,6 +80,7 @@ impl Opinion {
 
 /// What is known so far.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Facts {
     /// Pods by namespace and name.
     pub pods: HashMap<(String, String), Found<Pod>>,

@@ -49,6 +49,7 @@ pub enum Parallelism {
 
 /// How many pulls a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct PullRate {
     /// On average.
     pub per_second: f32,

@@ -34,6 +34,7 @@ pub trait ImageService: Send + Sync + fmt::Debug {
 
 /// Which image is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "what the CRI knows an image by")]
 pub struct ImageSpec {
     /// The image as the pod names it, with `:latest` if it names neither tag nor digest.
     pub image: String,
@@ -45,6 +46,7 @@ pub struct ImageSpec {
 
 /// An image that is here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "implementors of the trait build it")]
 pub struct LocalImage {
     /// Its id: what records know it by.
     pub id: String,
@@ -56,6 +58,7 @@ pub struct LocalImage {
 
 /// One way to pull an image.
 #[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "implementors of the trait build it")]
 pub struct Attempt {
     /// Where it is pulled from: the image itself, or the same on a mirror.
     pub from: ImageRef,

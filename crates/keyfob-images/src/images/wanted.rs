@@ -9,6 +9,7 @@ use super::ImageSpec;
 
 /// An image that a pod wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct Wanted {
     /// The image as the pod names it. Records and back-offs know it by this text.
     pub image: String,

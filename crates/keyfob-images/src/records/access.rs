@@ -4,6 +4,10 @@ use keyfob_keyring::{SecretCoordinates, ServiceAccountCoordinates};
 
 /// What gave access to an image: upstream's `ImagePullCredentials`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct PullAccess {
     /// Secrets that it was pulled with.
     pub secrets: Vec<SecretAccess>,
@@ -15,6 +19,10 @@ pub struct PullAccess {
 
 /// A pull secret, and what it held: upstream's `ImagePullSecret`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "mirrors a document of Kubernetes that callers write; new fields come with new API versions"
+)]
 pub struct SecretAccess {
     /// Which secret.
     pub secret: SecretCoordinates,
@@ -24,6 +32,7 @@ pub struct SecretAccess {
 
 /// What a pod has to prove its access with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct PodCredentials {
     /// Its pull secrets that are for the image.
     pub secrets: Vec<SecretAccess>,

@@ -13,6 +13,7 @@ use super::{Allowlist, AllowlistError, VerificationPolicy};
 
 /// The two fields of a `KubeletConfiguration` that are about verification, as they stand there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct VerificationSettings {
     /// `imagePullCredentialsVerificationPolicy`; empty if it is not set.
     pub policy: String,

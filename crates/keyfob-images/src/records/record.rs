@@ -11,6 +11,7 @@ use super::{PullAccess, SecretAccess};
 
 /// Who proved access to an image that is here: upstream's `ImagePulledRecord`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors a file of the kubelet")]
 pub struct PulledRecord {
     /// The image's id.
     pub image_ref: String,

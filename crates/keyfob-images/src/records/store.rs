@@ -46,6 +46,7 @@ pub trait RecordStore: Send + Sync + fmt::Debug {
 
 /// What could be read of many.
 #[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "implementors of the trait build it")]
 pub struct RecordList<T> {
     /// In the order in which they are kept.
     pub entries: Vec<Marked<T>>,
@@ -62,6 +63,7 @@ impl<T> RecordList<T> {
 
 /// Something as it was when it was read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "implementors of the trait build it")]
 pub struct Marked<T> {
     /// The thing itself.
     pub value: T,

@@ -8,6 +8,10 @@ use super::Pace;
 
 /// What clients may cost a server. The defaults suit a server that strangers can reach.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers fill it in, with `..Default::default()` for the rest"
+)]
 pub struct Limits {
     /// Connections at the same time, without those in their TLS handshake.
     pub connections: usize,

@@ -10,6 +10,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// A minimum rate, with some patience for pauses: n bytes may take `patience` and n divided by the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a complete value that callers build")]
 pub struct Pace {
     /// How long nothing may happen.
     pub patience: Duration,
