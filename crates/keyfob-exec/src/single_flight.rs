@@ -7,8 +7,7 @@
 //! Whoever keeps outcomes stores an outcome before the flight is finished, and a new leader looks there first. Then nobody asks
 //! again for what has just been answered.
 //!
-//! Upstream: `singleflight.Group` of `golang.org/x/sync`.
-//! Differs: callers can stop waiting, and a flight whose leader is lost ends without an outcome.
+//! Upstream uses `singleflight.Group` of `golang.org/x/sync`, in which a flight is the call of the first caller.
 
 use std::{
     collections::HashMap,
