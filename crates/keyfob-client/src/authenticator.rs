@@ -10,10 +10,9 @@
 //! Differs: no lock is held while the plugin runs, and everybody who waited for a run gets what came of it (upstream runs a
 //! plugin that fails once for each); a credential near its end is replaced in the background; after failures there is a pause.
 
-mod boarding;
 mod error;
-mod flight;
 mod hint;
+mod obtain;
 mod patience;
 mod plugin;
 mod refusal;
@@ -31,6 +30,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use keyfob_api::{ExecResponse, ExecVersion};
+use keyfob_exec::single_flight::Waiter;
 
 pub use error::{AuthError, NotInteractive, StartError};
 pub use hint::Help;
@@ -38,8 +38,7 @@ pub(crate) use plugin::Plugin;
 pub use status::AuthenticatorStatus;
 
 use crate::{Behaviour, Credential, ExecConfig, Identity, World, metrics::Metrics};
-use boarding::Cause;
-use flight::Arrival;
+use obtain::Cause;
 use patience::Patience;
 
 /// What a run comes to.
@@ -74,7 +73,8 @@ pub trait IdentityObserver: Send + Sync {
 /// What is decided under a lock, which is never held while anything waits.
 #[derive(Default)]
 pub(crate) struct Desk {
-    flight: Option<Arrival>,
+    /// The run of the plugin that is in flight.
+    in_flight: Option<Waiter<Outcome>>,
     patience: Patience,
     /// From when on a use of the current credential starts a run in the background, once it is time for that at all; never if
     /// it is `None`.

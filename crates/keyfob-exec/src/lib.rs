@@ -6,6 +6,7 @@
 //! - [`Runner`] and [`ProcessRunner`]: run it; [`Finished`] and [`RunError`]: how that ended.
 //! - [`Clock`], [`Environment`] and [`Terminal`]: the rest of the world.
 //! - [`Directory`]: files in a directory that others may write to.
+//! - [`single_flight`]: one run for all callers that need the same outcome.
 
 pub mod aging;
 mod backoff;
@@ -25,6 +26,7 @@ mod program;
 mod runner;
 mod running;
 mod shortened;
+pub mod single_flight;
 mod terminal;
 mod trust;
 mod tty;

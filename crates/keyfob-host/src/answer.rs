@@ -11,7 +11,7 @@ use keyfob_keyring::{Credential, DockerConfigFileError, Logins};
 use crate::{
     CallError, Identity, PodIdentity,
     cache::Hit,
-    provider::{Brought, Fetched, Flown},
+    provider::{Fetched, Obtained, RunOutcome},
 };
 
 /// A pull that needs credentials.
@@ -174,11 +174,11 @@ impl From<Hit> for ProviderOutcome {
     }
 }
 
-impl From<Flown> for ProviderOutcome {
-    fn from(flown: Flown) -> Self {
-        match flown {
-            Ok(Brought::Found(hit)) => hit.into(),
-            Ok(Brought::Fetched(Fetched { logins, scope, expires, took })) => {
+impl From<RunOutcome> for ProviderOutcome {
+    fn from(outcome: RunOutcome) -> Self {
+        match outcome {
+            Ok(Obtained::Found(hit)) => hit.into(),
+            Ok(Obtained::Fetched(Fetched { logins, scope, expires, took })) => {
                 Self::Ran { logins, scope, expires, took }
             }
             Err(error) => Self::Failed(error),

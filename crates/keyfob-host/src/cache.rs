@@ -19,7 +19,6 @@ use std::{
 };
 
 use keyfob_api::CacheKeyType;
-use prometheus_client::metrics::gauge::Gauge;
 
 pub use account_key::ServiceAccountKey;
 pub(crate) use account_key::{flight_key, token_hash};
@@ -38,8 +37,6 @@ pub(crate) struct Cache {
     /// The last sweep, in nanoseconds since 1970.
     swept: AtomicU64,
     limit: Option<NonZeroUsize>,
-    /// How many entries there are.
-    gauge: Gauge,
 }
 
 #[derive(Debug)]
@@ -62,9 +59,9 @@ pub(crate) struct Hit {
 }
 
 impl Cache {
-    pub(crate) fn new(now: SystemTime, limit: Option<NonZeroUsize>, gauge: Gauge) -> Self {
+    pub(crate) fn new(now: SystemTime, limit: Option<NonZeroUsize>) -> Self {
         let swept = AtomicU64::new(nanoseconds(now));
-        Self { entries: RwLock::default(), swept, limit, gauge }
+        Self { entries: RwLock::default(), swept, limit }
     }
 
     /// The answer under the first of the keys that has one. If it is due to be renewed, one reader who is ready to do so
@@ -108,7 +105,6 @@ impl Cache {
             make_room(&mut entries, limit.get(), |entry| entry.expires);
         }
         entries.insert(key, Entry { logins, kept, expires, refresh });
-        self.count(&entries);
     }
 
     /// Forgets an answer, if it is still the one kept.
@@ -116,7 +112,6 @@ impl Cache {
         let mut entries = self.write();
         let before = entries.len();
         entries.retain(|_, entry| !Arc::ptr_eq(&entry.logins, logins));
-        self.count(&entries);
         entries.len() < before
     }
 
@@ -125,15 +120,19 @@ impl Cache {
         self.read().iter().map(|(key, entry)| (key.clone(), entry.expires)).collect()
     }
 
+    /// How many answers there are, expired ones not yet swept too.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn count(&self) -> usize {
+        self.read().len()
+    }
+
     fn sweep_if_due(&self, now: SystemTime) {
         let (last, at) = (self.swept.load(Ordering::Relaxed), nanoseconds(now));
         if at.abs_diff(last) <= nanoseconds_of(SWEEP_EVERY) {
             return;
         }
         if self.swept.compare_exchange(last, at, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            let mut entries = self.write();
-            entries.retain(|_, entry| !entry.is_expired(now));
-            self.count(&entries);
+            self.write().retain(|_, entry| !entry.is_expired(now));
         }
     }
 
@@ -144,11 +143,6 @@ impl Cache {
                 entries.remove(key);
             }
         }
-        self.count(&entries);
-    }
-
-    fn count(&self, entries: &HashMap<CacheKey, Entry>) {
-        self.gauge.set(entries.len().try_into().unwrap_or(i64::MAX));
     }
 
     /// Nobody leaves the map half changed, so a panic elsewhere does not spoil it.

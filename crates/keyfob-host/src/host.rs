@@ -5,6 +5,8 @@
 //! the configuration); errors reach the caller; the configuration can be replaced.
 
 mod build;
+#[cfg(feature = "metrics")]
+mod metrics;
 
 use std::{
     path::Path,
@@ -30,7 +32,8 @@ pub use build::{BuildError, HostBuilder, PluginProblem};
 /// Finds credentials for images. Two hosts share nothing.
 #[derive(Debug)]
 pub struct Host {
-    current: ArcSwap<Snapshot>,
+    /// Shared with registries of metrics, which do not keep it alive.
+    current: Arc<ArcSwap<Snapshot>>,
     reloading: Mutex<()>,
     around: Arc<Surroundings>,
     docker_config: Option<NodeDockerConfig>,
@@ -45,12 +48,12 @@ struct Snapshot {
 
 impl Host {
     /// A host of these providers, whose plugins are in this directory.
-    pub fn builder<'r>(config: ValidConfig, plugins: &Path) -> HostBuilder<'r> {
+    pub fn builder(config: ValidConfig, plugins: &Path) -> HostBuilder {
         HostBuilder::new(Some(config), plugins)
     }
 
     /// A host of no providers: what it knows are pull secrets and the node's docker configuration.
-    pub fn without_providers<'r>() -> HostBuilder<'r> {
+    pub fn without_providers() -> HostBuilder {
         HostBuilder::new(None, Path::new(""))
     }
 

@@ -12,10 +12,13 @@ mod answer;
 mod cache;
 mod call_error;
 mod failures;
-mod flight;
 mod host;
 mod identity;
 mod index;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "metrics/disabled.rs"]
 mod metrics;
 mod options;
 mod plugin;

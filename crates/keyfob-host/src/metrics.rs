@@ -1,4 +1,5 @@
-//! What can be counted: upstream's metrics under their own names, and ours.
+//! What can be counted: upstream's metrics under their own names, and ours. Compiled with the feature `metrics` only; without it
+//! `metrics/disabled.rs` is used.
 //!
 //! Upstream: `pkg/credentialprovider/plugin/metrics.go`.
 //! Differs: in the `OpenMetrics` format the metadata of a counter is under its name without `_total`.
@@ -11,17 +12,16 @@ use std::{
 
 use keyfob_metrics::EncodeAs;
 use prometheus_client::{
-    collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{
         counter::Counter,
         family::{Family, MetricConstructor},
-        gauge::{ConstGauge, Gauge},
+        gauge::ConstGauge,
         histogram::Histogram,
     },
 };
 
-type PluginName = [(&'static str, Arc<str>); 1];
+pub(crate) type PluginName = [(&'static str, Arc<str>); 1];
 type ReloadResult = [(&'static str, &'static str); 1];
 
 /// Everything a host counts. A clone counts the same.
@@ -35,8 +35,6 @@ struct Families {
     config_hash: Mutex<Option<String>>,
     cache_hits: Family<PluginName, Counter>,
     cache_misses: Family<PluginName, Counter>,
-    cache_entries: Family<PluginName, Gauge>,
-    waiters: Family<PluginName, Gauge>,
     reloads: Family<ReloadResult, Counter>,
 }
 
@@ -48,20 +46,28 @@ impl Default for Families {
             config_hash: Mutex::default(),
             cache_hits: Family::default(),
             cache_misses: Family::default(),
-            cache_entries: Family::default(),
-            waiters: Family::default(),
             reloads: Family::default(),
         }
     }
 }
 
-/// The counters that a lookup touches, at hand.
+/// The counters of one plugin that each lookup uses, so that none searches for them.
 #[derive(Clone, Debug)]
 pub(crate) struct PluginMetrics {
-    pub(crate) hits: Counter,
-    pub(crate) misses: Counter,
-    pub(crate) entries: Gauge,
-    pub(crate) waiters: Gauge,
+    hits: Counter,
+    misses: Counter,
+}
+
+impl PluginMetrics {
+    /// The cache had an answer.
+    pub(crate) fn found(&self) {
+        self.hits.inc();
+    }
+
+    /// The cache had no answer.
+    pub(crate) fn missed(&self) {
+        self.misses.inc();
+    }
 }
 
 impl Metrics {
@@ -70,20 +76,11 @@ impl Metrics {
         PluginMetrics {
             hits: self.0.cache_hits.get_or_create(&name).clone(),
             misses: self.0.cache_misses.get_or_create(&name).clone(),
-            entries: self.0.cache_entries.get_or_create(&name).clone(),
-            waiters: self.0.waiters.get_or_create(&name).clone(),
         }
-    }
-
-    /// A plugin that begins anew has no entries and no waiters, whatever its predecessor still has.
-    pub(crate) fn restart_plugin(&self, name: &Arc<str>) {
-        self.0.cache_entries.remove(&label(name));
-        self.0.waiters.remove(&label(name));
     }
 
     /// A plugin that is gone is no longer shown.
     pub(crate) fn forget_plugin(&self, name: &Arc<str>) {
-        self.restart_plugin(name);
         self.0.cache_hits.remove(&label(name));
         self.0.cache_misses.remove(&label(name));
         self.0.plugin_errors.remove(&label(name));
@@ -119,28 +116,12 @@ impl Metrics {
         let result = if success { "success" } else { "failure" };
         self.0.reloads.get_or_create(&[("result", result)]).inc();
     }
-}
 
-fn label(name: &Arc<str>) -> PluginName {
-    [("plugin_name", name.clone())]
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Durations;
-
-impl MetricConstructor<Histogram> for Durations {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
-    }
-}
-
-/// By hand, because the registry ends each help text with a full stop and upstream's have none.
-impl Collector for Metrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    /// By hand, because the registry ends each help text with a full stop and upstream's have none.
+    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let all = &*self.0;
-        let mut each = |name: &str, help: &str, metric: &dyn EncodeAs| {
-            metric.encode_as(&mut encoder, name, help)
-        };
+        let mut each =
+            |name: &str, help: &str, metric: &dyn EncodeAs| metric.encode_as(encoder, name, help);
         each(
             "kubelet_credential_provider_plugin_errors",
             "[ALPHA] Number of errors from credential provider plugin",
@@ -162,12 +143,6 @@ impl Collector for Metrics {
             &all.cache_misses,
         )?;
         each(
-            "keyfob_credential_provider_cache_entries",
-            "Answers in the cache, expired ones that were not yet swept too",
-            &all.cache_entries,
-        )?;
-        each("keyfob_credential_provider_waiters", "Callers that wait for a plugin", &all.waiters)?;
-        each(
             "keyfob_credential_provider_config_reloads",
             "Reloads of the configuration by their result",
             &all.reloads,
@@ -184,15 +159,40 @@ impl Collector for Metrics {
     }
 }
 
+/// The label of a plugin's series.
+pub(crate) fn label(name: &Arc<str>) -> PluginName {
+    [("plugin_name", name.clone())]
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Durations;
+
+impl MetricConstructor<Histogram> for Durations {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use prometheus_client::{collector::Collector, encoding::text::encode, registry::Registry};
+
     use super::*;
 
+    #[derive(Debug)]
+    struct Collected(Metrics);
+
+    impl Collector for Collected {
+        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+            self.0.encode(&mut encoder)
+        }
+    }
+
     fn text(metrics: &Metrics) -> String {
-        let mut registry = prometheus_client::registry::Registry::default();
-        registry.register_collector(Box::new(metrics.clone()));
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Collected(metrics.clone())));
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        encode(&mut text, &registry).unwrap();
         text
     }
 

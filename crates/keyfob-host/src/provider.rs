@@ -1,7 +1,8 @@
 //! One provider: its plugin, what it has answered, and who is waiting for it.
 //!
 //! Upstream: `pluginProvider.provide` in `pkg/credentialprovider/plugin/plugin.go`.
-//! Differs: an answer is stored once, not by every waiter.
+//! Differs: an answer is stored once, not by every waiter, and before its flight ends. A new leader looks in the cache first, so
+//! nobody asks again for what has just been answered.
 
 mod answer;
 mod run;
@@ -14,7 +15,10 @@ use std::{
 
 use keyfob_api::{CacheKeyType, SecretSet};
 use keyfob_config::{CacheType, ValidProvider, ValidTokenAttributes};
-use keyfob_exec::{Clock, Invocation, LookupError, Runner};
+use keyfob_exec::{
+    Clock, Invocation, LookupError, Runner,
+    single_flight::{Group, Waiter},
+};
 use keyfob_keyring::{Logins, ServiceAccountCoordinates, Source};
 use tokio::{runtime::Handle, task::JoinHandle};
 
@@ -23,7 +27,6 @@ use crate::{
     Pull, Skipped,
     cache::{Cache, CacheKey, CacheKeys, Hit},
     failures::Failures,
-    flight::{Flights, Ticket},
     identity::Identities,
     metrics::{Metrics, PluginMetrics},
     plugin::Plugin,
@@ -58,7 +61,7 @@ pub(crate) struct Provider {
     pub(crate) config: ValidProvider,
     plugin: Plugin,
     cache: Cache,
-    flights: Flights<Flown>,
+    runs: Group<RunOutcome>,
     failures: Failures,
     metrics: PluginMetrics,
     around: Arc<Surroundings>,
@@ -66,18 +69,18 @@ pub(crate) struct Provider {
     secrets: SecretSet,
 }
 
-/// What a run brought to everybody who waited for it.
-pub(crate) type Flown = Result<Brought, Arc<CallError>>;
+/// What everybody gets who waited for a run.
+pub(crate) type RunOutcome = Result<Obtained, Arc<CallError>>;
 
 /// An answer, new or not.
 #[derive(Clone, Debug)]
-pub(crate) enum Brought {
-    /// It came while the pilot was on the way.
+pub(crate) enum Obtained {
+    /// It was stored between the caller's look at the cache and the start of its flight.
     Found(Hit),
     Fetched(Fetched),
 }
 
-impl Brought {
+impl Obtained {
     fn account(&self) -> Option<&Arc<ServiceAccountCoordinates>> {
         let (Self::Found(Hit { logins, .. }) | Self::Fetched(Fetched { logins, .. })) = self;
         logins.source().service_account()
@@ -102,15 +105,15 @@ pub(crate) enum Step<W> {
 
 /// What must be waited for.
 pub(crate) enum Pending {
-    Run(Boarded),
+    Run(InFlight),
     /// Whose pull it is, and then the rest.
     Identity(JoinHandle<Result<Identity, ProviderOutcome>>),
 }
 
-/// A question whose run is under way.
-pub(crate) struct Boarded {
+/// A question whose run is in flight.
+pub(crate) struct InFlight {
     question: Arc<HeldQuestion>,
-    ticket: Ticket<Flown>,
+    waiter: Waiter<RunOutcome>,
 }
 
 impl Provider {
@@ -120,12 +123,8 @@ impl Provider {
         let options = &around.options;
         Self {
             plugin: Plugin::new(&config, name.clone(), around.plugins.clone(), options),
-            cache: Cache::new(
-                around.clock.now(),
-                options.max_cache_entries,
-                metrics.entries.clone(),
-            ),
-            flights: Flights::new(metrics.waiters.clone()),
+            cache: Cache::new(around.clock.now(), options.max_cache_entries),
+            runs: Group::default(),
             failures: Failures::new(options.backoff),
             source: Source::provider(name.clone()),
             name,
@@ -156,14 +155,14 @@ impl Provider {
         };
         match answered {
             Step::Done(outcome) => Step::Done(outcome),
-            Step::Waiting(boarded) => Step::Waiting(Pending::Run(boarded)),
+            Step::Waiting(run) => Step::Waiting(Pending::Run(run)),
         }
     }
 
     /// Waits for what was begun.
     pub(crate) async fn wait(self: Arc<Self>, pending: Pending, pull: &Pull) -> ProviderReport {
         let task = match pending {
-            Pending::Run(boarded) => return self.report(self.arrive(boarded).await),
+            Pending::Run(run) => return self.report(self.wait_for_run(run).await),
             Pending::Identity(task) => task,
         };
         let lost = |_| Err(ProviderOutcome::Failed(Arc::new(CallError::Lost)));
@@ -203,6 +202,18 @@ impl Provider {
         self.cache.keys()
     }
 
+    /// How many answers are in its cache.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn cached_answers(&self) -> usize {
+        self.cache.count()
+    }
+
+    /// How many callers wait for its plugin.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn waiters(&self) -> usize {
+        self.runs.waiters()
+    }
+
     /// Belongs to no caller, and is done in its time; meanwhile other providers run.
     fn identify(
         self: &Arc<Self>,
@@ -224,7 +235,7 @@ impl Provider {
             Err(error) => self.fail(pull, Some(&identity), error),
             Ok(question) => match self.answer(question.get(), self.around.clock.now()) {
                 Step::Done(outcome) => outcome,
-                Step::Waiting(boarded) => self.arrive(boarded).await,
+                Step::Waiting(run) => self.wait_for_run(run).await,
             },
         };
         ProviderReport { identity: Some(identity), ..self.report(outcome) }

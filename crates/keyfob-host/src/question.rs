@@ -18,7 +18,7 @@ pub(crate) struct Question<'a> {
     /// Under which an answer may be found and kept.
     pub(crate) keys: &'a CacheKeys,
     /// What makes it the same question: one run answers it, and its failures are held against it alone.
-    pub(crate) flight: &'a [u8],
+    pub(crate) flight_key: &'a [u8],
 }
 
 /// A question that can be waited with.
@@ -27,13 +27,13 @@ pub(crate) struct HeldQuestion {
     image: Box<str>,
     identity: Option<Arc<Identity>>,
     keys: CacheKeys,
-    flight: Box<[u8]>,
+    flight_key: Box<[u8]>,
 }
 
 impl<'a> Question<'a> {
     /// Without a service account.
     pub(crate) fn of_nobody(image: &'a str, keys: &'a CacheKeys) -> Self {
-        Self { image, identity: None, keys, flight: image.as_bytes() }
+        Self { image, identity: None, keys, flight_key: image.as_bytes() }
     }
 
     pub(crate) fn account(&self) -> Option<&'a Arc<ServiceAccountCoordinates>> {
@@ -45,7 +45,7 @@ impl<'a> Question<'a> {
             image: self.image.into(),
             identity: self.identity.cloned(),
             keys: self.keys.clone(),
-            flight: self.flight.into(),
+            flight_key: self.flight_key.into(),
         })
     }
 }
@@ -63,12 +63,12 @@ impl HeldQuestion {
         let key = ServiceAccountKey::new(account, annotations, token);
         let key = key.map_err(CallError::ServiceAccountKey)?;
         let keys = CacheKeys::new(image, key.as_bytes()).map_err(CallError::CacheKey)?;
-        let flight = flight_key(image, &hash, annotations).map_err(CallError::CacheKey)?;
-        Ok(Self { image: image.into(), identity: Some(identity), keys, flight })
+        let flight_key = flight_key(image, &hash, annotations).map_err(CallError::CacheKey)?;
+        Ok(Self { image: image.into(), identity: Some(identity), keys, flight_key })
     }
 
     pub(crate) fn get(&self) -> Question<'_> {
-        let Self { image, identity, keys, flight } = self;
-        Question { image, identity: identity.as_ref(), keys, flight }
+        let Self { image, identity, keys, flight_key } = self;
+        Question { image, identity: identity.as_ref(), keys, flight_key }
     }
 }

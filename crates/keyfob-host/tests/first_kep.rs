@@ -6,6 +6,7 @@ use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt as _,
     path::Path,
+    sync::Arc,
     time::Duration,
 };
 
@@ -27,7 +28,7 @@ fn host(plugins: &Path, clock: &ManualClock) -> Host {
     let example = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../keyfob-config/tests/fixtures/first-kep.yaml");
     let config = Config::read(&example).unwrap().validate(FeatureGates::default()).unwrap();
-    Host::builder(config, plugins).clock(clock.clone()).build().unwrap()
+    Host::builder(config, plugins).clock(Arc::new(clock.clone())).build().unwrap()
 }
 
 #[tokio::test]

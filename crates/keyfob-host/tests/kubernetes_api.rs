@@ -1,5 +1,4 @@
 //! Service accounts and tokens from an API server, as it is and as it fails, over real sockets.
-#![cfg(feature = "kube")]
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,

@@ -19,6 +19,10 @@ mod ledger;
 mod limits;
 mod lookup;
 mod manager;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "images/metrics/disabled.rs"]
 mod metrics;
 mod mirrors;
 #[cfg(feature = "oci")]

@@ -51,6 +51,10 @@ mod kubelet;
 mod kubelet_config;
 mod lock;
 mod memory;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "records/metrics/disabled.rs"]
 mod metrics;
 mod names;
 mod policy;

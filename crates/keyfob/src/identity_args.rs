@@ -140,7 +140,7 @@ enum Accounts {
 
 impl Opened {
     /// Lets a host ask there.
-    pub(crate) fn hand_to(self, host: HostBuilder<'_>) -> (HostBuilder<'_>, Option<Puller>) {
+    pub(crate) fn hand_to(self, host: HostBuilder) -> (HostBuilder, Option<Puller>) {
         let host = match self.accounts {
             Accounts::Api(api) => host.service_accounts(*api),
             Accounts::Directory(directory) => host.service_accounts(directory),

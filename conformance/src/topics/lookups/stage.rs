@@ -1,6 +1,8 @@
 //! A folder with a configuration and its plugins, which are real processes.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::PathBuf, time::SystemTime};
+use std::{
+    collections::BTreeMap, fs, os::unix::fs::symlink, path::PathBuf, sync::Arc, time::SystemTime,
+};
 
 use keyfob_api::FeatureGates;
 use keyfob_config::Config;
@@ -62,12 +64,13 @@ impl Stage {
         let config = config.validate(FeatureGates::default()).map_err(|error| {
             shown(format!("failed to validate credential provider config: {error}"))
         })?;
-        Host::builder(config, &plugins)
-            .clock(self.clock.clone())
+        let host = Host::builder(config, &plugins)
+            .clock(Arc::new(self.clock.clone()))
             .service_accounts(self.accounts.clone())
-            .metrics(&mut self.registry)
             .build()
-            .map_err(|error| shown(error.to_string()))
+            .map_err(|error| shown(error.to_string()))?;
+        host.register_metrics(&mut self.registry);
+        Ok(host)
     }
 
     /// What the plugins were asked since it was last called.

@@ -138,7 +138,7 @@ impl Coordinates {
 /// How many checks ended in which way, and how many files there are, as the metrics say.
 fn counted(records: &PullRecords) -> Value {
     let mut registry = Registry::default();
-    records.register(&mut registry);
+    records.register_metrics(&mut registry);
     let mut shown = String::new();
     text::encode(&mut shown, &registry).expect("a string");
     let value =

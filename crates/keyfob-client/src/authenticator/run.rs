@@ -3,11 +3,11 @@
 use std::sync::{Arc, Weak};
 
 use keyfob_api::ExecCredentialStatus;
+use keyfob_exec::single_flight::Leader;
 
 use super::{
     AuthError, Inner, Outcome,
-    boarding::Cause,
-    flight::Pilot,
+    obtain::Cause,
     plugin::{Around, Interactivity},
 };
 use crate::{Credential, Identity};
@@ -16,7 +16,7 @@ impl Inner {
     /// Runs the plugin, and tells everybody.
     pub(super) async fn run(
         self: Arc<Self>,
-        pilot: Pilot,
+        leader: Leader<Outcome>,
         cause: Cause,
         interactivity: Interactivity,
     ) {
@@ -33,7 +33,8 @@ impl Inner {
         };
         self.metrics.ran(&outcome);
         self.report(&cause, &outcome);
-        pilot.land(outcome);
+        // The slot was emptied with the change that the outcome made, and may already have a new run in it.
+        leader.finish_released(outcome);
     }
 
     /// Everything of an answer becomes current at once.
@@ -54,7 +55,7 @@ impl Inner {
         desk.refresh_from = self.behaviour.refresh_ahead.then_some(now);
         desk.patience.succeeded();
         desk.refusal = None;
-        desk.flight = None;
+        desk.in_flight = None;
         drop(desk);
         if old_identity.map(Arc::as_ptr) != credential.identity().map(Arc::as_ptr) {
             self.tell_observers(credential.identity());
@@ -75,7 +76,7 @@ impl Inner {
         let mut desk = self.desk();
         let next = desk.patience.failed(&error, interactivity, now, &self.behaviour);
         desk.refresh_from = self.behaviour.refresh_ahead.then_some(next);
-        desk.flight = None;
+        desk.in_flight = None;
         error
     }
 

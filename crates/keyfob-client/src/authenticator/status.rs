@@ -45,7 +45,7 @@ impl Authenticator {
         AuthenticatorStatus {
             is_usable: credential.as_ref().is_some_and(is_usable),
             credential,
-            is_running: desk.flight.is_some(),
+            is_running: desk.in_flight.is_some(),
             last_failure: desk.patience.last().cloned(),
             next_attempt: allowed.err().and_then(|error| error.retry_at()),
         }

@@ -101,8 +101,8 @@ impl Certificates {
         self.not_after() < self.clock.now()
     }
 
-    /// Has its state read with the metrics of a registry.
-    pub fn register(&self, registry: &mut Registry) {
+    /// Adds what is counted about the certificate to a registry.
+    pub fn register_metrics(&self, registry: &mut Registry) {
         registry.register(
             "certificate_expiry_timestamp_seconds",
             "When the certificate of this server ends",

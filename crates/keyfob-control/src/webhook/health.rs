@@ -82,8 +82,8 @@ impl Health {
         if well { Ok(report) } else { Err(report) }
     }
 
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        self.certificates.register(registry);
+    pub(crate) fn register_metrics(&self, registry: &mut Registry) {
+        self.certificates.register_metrics(registry);
     }
 
     fn certificate(&self) -> Result<(), String> {

@@ -42,7 +42,7 @@ impl Metrics {
             "How long requests for tokens took, decided or not",
             duration.clone(),
         );
-        health.register(&mut registry);
+        health.register_metrics(&mut registry);
         Self { registry, decisions, undecided, duration }
     }
 

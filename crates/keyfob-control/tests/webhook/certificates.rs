@@ -56,7 +56,7 @@ fn leaf(pair: &Pair) -> CertificateDer<'static> {
 
 fn counted(certificates: &Certificates) -> String {
     let mut registry = Registry::default();
-    certificates.register(&mut registry);
+    certificates.register_metrics(&mut registry);
     let mut metrics = String::new();
     text::encode(&mut metrics, &registry).unwrap();
     metrics

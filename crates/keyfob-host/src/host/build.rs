@@ -16,7 +16,6 @@ use keyfob_exec::{
     SystemEnvironment, Untrusted, check_trust,
 };
 use keyfob_keyring::NodeDockerConfig;
-use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::runtime::Handle;
 
@@ -31,20 +30,19 @@ use crate::{
 
 /// Everything a host is made of.
 #[derive(Debug)]
-pub struct HostBuilder<'r> {
+pub struct HostBuilder {
     /// Nothing if there are no providers, and so no plugin directory either.
     config: Option<ValidConfig>,
     plugins: PathBuf,
     clock: Arc<dyn Clock>,
     runner: Arc<dyn Runner>,
     options: HostOptions,
-    registry: Option<&'r mut Registry>,
     runtime: Option<Handle>,
     docker_config: Option<NodeDockerConfig>,
     accounts: Arc<dyn ServiceAccounts>,
 }
 
-impl<'r> HostBuilder<'r> {
+impl HostBuilder {
     pub(super) fn new(config: Option<ValidConfig>, plugins: &Path) -> Self {
         Self {
             config,
@@ -52,7 +50,6 @@ impl<'r> HostBuilder<'r> {
             clock: Arc::new(SystemClock),
             runner: Arc::new(ProcessRunner::new(SystemEnvironment)),
             options: HostOptions::default(),
-            registry: None,
             runtime: None,
             docker_config: None,
             accounts: Arc::new(Standalone),
@@ -61,8 +58,8 @@ impl<'r> HostBuilder<'r> {
 
     /// By which clock answers expire.
     #[must_use]
-    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
         self
     }
 
@@ -101,13 +98,6 @@ impl<'r> HostBuilder<'r> {
         self
     }
 
-    /// Where the host's metrics are shown, once it is built.
-    #[must_use]
-    pub fn metrics(mut self, registry: &'r mut Registry) -> Self {
-        self.registry = Some(registry);
-        self
-    }
-
     /// Where plugins run and service accounts are asked for, whoever pulls. Without it that is the runtime of whoever asks
     /// first.
     #[must_use]
@@ -124,7 +114,7 @@ impl<'r> HostBuilder<'r> {
         }
         let timeout = self.options.identity_timeout;
         let host = Host {
-            current: ArcSwap::from_pointee(Snapshot::new(Vec::new())),
+            current: Arc::new(ArcSwap::from_pointee(Snapshot::new(Vec::new()))),
             reloading: Mutex::default(),
             around: Arc::new(Surroundings {
                 identities: Identities::new(self.accounts, self.clock.clone(), timeout),
@@ -142,9 +132,6 @@ impl<'r> HostBuilder<'r> {
             host.replace(config)?;
             host.around.metrics.configured(hash.as_deref());
         }
-        if let Some(registry) = self.registry {
-            registry.register_collector(Box::new(host.around.metrics.clone()));
-        }
         Ok(host)
     }
 }
@@ -159,14 +146,9 @@ impl Host {
             old.find(config.name()).filter(|provider| provider.config == *config)
         };
         for provider in &old.providers {
-            let new = config.providers().iter().find(|config| config.name() == &*provider.name);
-            match new.map(is_kept) {
-                Some(Some(_)) => {}
-                Some(None) => self.around.metrics.restart_plugin(&provider.name),
-                None => {
-                    self.around.metrics.forget_plugin(&provider.name);
-                    reloaded.removed.push(provider.name.to_string());
-                }
+            if config.providers().iter().all(|config| config.name() != &*provider.name) {
+                self.around.metrics.forget_plugin(&provider.name);
+                reloaded.removed.push(provider.name.to_string());
             }
         }
         let mut providers = Vec::with_capacity(config.providers().len());

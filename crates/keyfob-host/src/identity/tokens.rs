@@ -16,11 +16,10 @@ use std::{
 use keyfob_exec::{
     Clock,
     aging::{make_room, was_set_back},
+    single_flight::Group,
 };
-use prometheus_client::metrics::gauge::Gauge;
 
 use super::{IdentityError, ServiceAccounts, Token, TokenRequest};
-use crate::flight::Flights;
 
 /// Older tokens are renewed, however long they live.
 const MOST_AGE: Duration = Duration::from_hours(24);
@@ -35,7 +34,7 @@ pub struct TokenManager {
     clock: Arc<dyn Clock>,
     jitter: fn() -> Duration,
     kept: Mutex<Kept>,
-    requests: Flights<Result<Arc<Token>, IdentityError>>,
+    requests: Group<Result<Arc<Token>, IdentityError>>,
 }
 
 #[derive(Debug)]
@@ -55,7 +54,7 @@ impl TokenManager {
     /// A manager of tokens that come from there.
     pub fn new(accounts: Arc<dyn ServiceAccounts>, clock: Arc<dyn Clock>) -> Self {
         let kept = Kept { tokens: HashMap::new(), swept: clock.now() };
-        let requests = Flights::new(Gauge::default());
+        let requests = Group::default();
         Self { accounts, clock, jitter: random_jitter, kept: Mutex::new(kept), requests }
     }
 
@@ -73,14 +72,14 @@ impl TokenManager {
             if let Some(young) = self.young(&key) {
                 return Ok(young);
             }
-            let (ticket, pilot) = self.requests.board(&key);
-            if let Some(pilot) = pilot {
+            let (waiter, leader) = self.requests.join(&key);
+            if let Some(leader) = leader {
                 let token = self.request(&key, request).await;
-                pilot.land(token.clone());
+                leader.finish(token.clone());
                 return token;
             }
-            // Whoever asked may have left; then somebody else asks.
-            if let Some(token) = ticket.redeem().await {
+            // If the leader stopped waiting for its request, one of the waiters sends a new one.
+            if let Some(token) = waiter.outcome().await {
                 return token;
             }
         }
@@ -105,7 +104,7 @@ impl TokenManager {
         is_young.then(|| entry.token.clone())
     }
 
-    /// The one before may just have landed.
+    /// Looks again before it asks: the flight before this one may just have stored its token.
     async fn request(
         &self,
         key: &[u8],

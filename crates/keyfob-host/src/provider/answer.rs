@@ -5,10 +5,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Boarded, Brought, Flown, Provider, Step};
+use keyfob_exec::single_flight::Leader;
+
+use super::{InFlight, Obtained, Provider, RunOutcome, Step};
 use crate::{
     CallError, ProviderOutcome,
-    flight::Pilot,
     question::{HeldQuestion, Question},
 };
 
@@ -18,52 +19,56 @@ impl Provider {
         self: &Arc<Self>,
         question: Question<'_>,
         now: SystemTime,
-    ) -> Step<Boarded> {
+    ) -> Step<InFlight> {
         if let Some(hit) = self.cache.get(question.keys, now, self.retry_renewal()) {
-            self.metrics.hits.inc();
+            self.metrics.found();
             if hit.refresh {
                 self.refresh(question, now);
             }
             return Step::Done(hit.into());
         }
-        self.metrics.misses.inc();
-        let (ticket, pilot) = self.flights.board(question.flight);
+        self.metrics.missed();
+        let (waiter, leader) = self.runs.join(question.flight_key);
         let question = question.hold();
-        if let Some(pilot) = pilot {
-            self.take_off(pilot, &question, now);
+        if let Some(leader) = leader {
+            self.start(leader, &question, now);
         }
-        Step::Waiting(Boarded { question, ticket })
+        Step::Waiting(InFlight { question, waiter })
     }
 
     /// Waits for a run. One that was lost with the runtime of whoever asked first is started again, once.
-    pub(super) async fn arrive(self: &Arc<Self>, boarded: Boarded) -> ProviderOutcome {
-        let Boarded { question, ticket } = boarded;
+    pub(super) async fn wait_for_run(self: &Arc<Self>, run: InFlight) -> ProviderOutcome {
+        let InFlight { question, waiter } = run;
         let question = question.get();
-        if let Some(outcome) = self.claim(ticket.redeem().await, question) {
+        if let Some(outcome) = self.claim(waiter.outcome().await, question) {
             return outcome;
         }
         match self.answer(question, self.around.clock.now()) {
             Step::Done(outcome) => outcome,
-            Step::Waiting(Boarded { ticket, .. }) => {
-                let outcome = self.claim(ticket.redeem().await, question);
+            Step::Waiting(InFlight { waiter, .. }) => {
+                let outcome = self.claim(waiter.outcome().await, question);
                 outcome.unwrap_or_else(|| ProviderOutcome::Failed(Arc::new(CallError::Lost)))
             }
         }
     }
 
-    /// Upstream's key of a flight has the token and not the account, so that two accounts with one token fly together.
-    /// Each keeps what their run brought as its own; what one found in the cache is not the other's, who asks again.
-    fn claim(&self, flown: Option<Flown>, question: Question<'_>) -> Option<ProviderOutcome> {
-        let flown = match flown? {
-            Ok(brought) if brought.account() != question.account() => match brought {
-                Brought::Found(_) => return None,
-                Brought::Fetched(fetched) => {
-                    Ok(Brought::Fetched(self.keep_too(&fetched, question)))
+    /// Upstream's key of a flight has the token and not the account, so that two accounts with one token share a run.
+    /// Each keeps the answer of that run as its own; what one found in the cache is not the other's, who asks again.
+    fn claim(
+        &self,
+        outcome: Option<RunOutcome>,
+        question: Question<'_>,
+    ) -> Option<ProviderOutcome> {
+        let outcome = match outcome? {
+            Ok(obtained) if obtained.account() != question.account() => match obtained {
+                Obtained::Found(_) => return None,
+                Obtained::Fetched(fetched) => {
+                    Ok(Obtained::Fetched(self.keep_too(&fetched, question)))
                 }
             },
-            flown => flown,
+            outcome => outcome,
         };
-        Some(flown.into())
+        Some(outcome.into())
     }
 
     /// After how long a renewal is tried again: the last one has ended by then. Nothing if answers are not renewed.
@@ -75,27 +80,27 @@ impl Provider {
 
     /// In the background, and only if nobody is asking already.
     fn refresh(self: &Arc<Self>, question: Question<'_>, now: SystemTime) {
-        if self.failures.hold(question.flight, now).is_some() {
+        if self.failures.hold(question.flight_key, now).is_some() {
             return;
         }
-        if let (_, Some(pilot)) = self.flights.board(question.flight) {
-            self.fly(pilot, &question.hold());
+        if let (_, Some(leader)) = self.runs.join(question.flight_key) {
+            self.run_plugin(leader, &question.hold());
         }
     }
 
-    /// Lands at once if the answer came while the caller was on its way, or if the question is not to be asked now.
-    fn take_off(
+    /// Finishes at once if the answer was stored since the caller looked in the cache, or if the question is not to be asked now.
+    fn start(
         self: &Arc<Self>,
-        pilot: Pilot<Flown>,
+        leader: Leader<RunOutcome>,
         question: &Arc<HeldQuestion>,
         now: SystemTime,
     ) {
         if let Some(hit) = self.cache.get(question.get().keys, now, None) {
-            pilot.land(Ok(Brought::Found(hit)));
-        } else if let Some(error) = self.failures.hold(question.get().flight, now) {
-            pilot.land(Err(error));
+            leader.finish(Ok(Obtained::Found(hit)));
+        } else if let Some(error) = self.failures.hold(question.get().flight_key, now) {
+            leader.finish(Err(error));
         } else {
-            self.fly(pilot, question);
+            self.run_plugin(leader, question);
         }
     }
 }

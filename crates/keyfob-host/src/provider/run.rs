@@ -6,12 +6,12 @@ use std::{
 };
 
 use keyfob_api::{CacheKeyType, Chain, ResponseError};
+use keyfob_exec::single_flight::Leader;
 use keyfob_keyring::{Logins, ProviderSource, ServiceAccountCoordinates, Source};
 
-use super::{Brought, Fetched, Flown, Provider};
+use super::{Fetched, Obtained, Provider, RunOutcome};
 use crate::{
     CallError, Identity, PodReference,
-    flight::Pilot,
     plugin::PluginAnswer,
     question::{HeldQuestion, Question},
 };
@@ -22,9 +22,13 @@ pub const FAILURES_LOG_TARGET: &str = "keyfob_host::provider_failures";
 
 impl Provider {
     /// The run belongs to no caller. What is lost with it, by a panic or the end of its runtime, is only its answer.
-    pub(super) fn fly(self: &Arc<Self>, pilot: Pilot<Flown>, question: &Arc<HeldQuestion>) {
+    pub(super) fn run_plugin(
+        self: &Arc<Self>,
+        leader: Leader<RunOutcome>,
+        question: &Arc<HeldQuestion>,
+    ) {
         let Some(runtime) = self.around.runtime() else {
-            return pilot.land(Err(Arc::new(CallError::NoRuntime)));
+            return leader.finish(Err(Arc::new(CallError::NoRuntime)));
         };
         let (provider, question) = (self.clone(), question.clone());
         runtime.clone().spawn(async move {
@@ -33,11 +37,11 @@ impl Provider {
                 runtime.spawn(async move { provider.fetch(question.get()).await })
             };
             let lost = |_| Err(provider.failed(question.get(), CallError::Lost));
-            pilot.land(fetching.await.unwrap_or_else(lost));
+            leader.finish(fetching.await.unwrap_or_else(lost));
         });
     }
 
-    async fn fetch(&self, question: Question<'_>) -> Flown {
+    async fn fetch(&self, question: Question<'_>) -> RunOutcome {
         let image = question.image;
         tracing::debug!(provider = %self.name, image, "asking the plugin");
         let (took, answer) = self.run(question).await;
@@ -45,8 +49,8 @@ impl Provider {
             answer.and_then(|answer| Ok((self.allowed_scope(&answer, question)?, answer)));
         match allowed {
             Ok((scope, answer)) => {
-                self.failures.forget(question.flight);
-                Ok(Brought::Fetched(self.keep(answer, scope, question, took)))
+                self.failures.forget(question.flight_key);
+                Ok(Obtained::Fetched(self.keep(answer, scope, question, took)))
             }
             Err(error) => Err(self.failed(question, error)),
         }
@@ -56,7 +60,7 @@ impl Provider {
     fn failed(&self, question: Question<'_>, error: CallError) -> Arc<CallError> {
         self.log_as(question.image, question.identity.map(|identity| &**identity), &error);
         let error = Arc::new(error);
-        self.failures.record(question.flight, &error, self.around.clock.now());
+        self.failures.record(question.flight_key, &error, self.around.clock.now());
         error
     }
 
@@ -144,7 +148,7 @@ impl Provider {
         fetched
     }
 
-    /// Keeps what another account's run brought for this account too.
+    /// Keeps the answer of another account's run for this account too.
     pub(super) fn keep_too(&self, fetched: &Fetched, question: Question<'_>) -> Fetched {
         let logins = Arc::new(fetched.logins.as_of(self.source(question)));
         let fetched = Fetched { logins, ..fetched.clone() };

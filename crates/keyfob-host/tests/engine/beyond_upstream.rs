@@ -163,7 +163,7 @@ async fn a_pull_without_credentials_is_tried_last_only_if_asked_for() {
 
 #[tokio::test]
 async fn each_provider_may_have_a_deadline_of_its_own() {
-    let mut stage = Stage::new(Says::Failure);
+    let stage = Stage::new(Says::Failure);
     let mut options = HostOptions::default();
     options.timeouts.insert("quick".into(), Duration::from_secs(5));
     let providers = [provider("quick", ["r.io"]), provider("slow", ["r.io"])];

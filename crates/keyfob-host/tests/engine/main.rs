@@ -65,19 +65,20 @@ impl Stage {
         *self.says.lock().unwrap() = says;
     }
 
-    fn builder(&mut self, providers: impl IntoIterator<Item = ProviderConfig>) -> HostBuilder<'_> {
+    fn builder(&self, providers: impl IntoIterator<Item = ProviderConfig>) -> HostBuilder {
         let config = Config::new(providers);
         for provider in &config.providers {
             self.install(&provider.name);
         }
         Host::builder(valid(config.providers), self.plugins.path())
-            .clock(self.clock.clone())
+            .clock(Arc::new(self.clock.clone()))
             .runner(self.runner.clone())
-            .metrics(&mut self.registry)
     }
 
     fn host(&mut self, providers: impl IntoIterator<Item = ProviderConfig>) -> Host {
-        self.builder(providers).build().unwrap()
+        let host = self.builder(providers).build().unwrap();
+        host.register_metrics(&mut self.registry);
+        host
     }
 
     fn host_with(&mut self, change: impl FnOnce(&mut HostOptions)) -> Host {
@@ -191,7 +192,7 @@ async fn settle() {
 
 #[test]
 fn a_host_is_not_built_without_its_plugin_directory_or_a_plugin() {
-    let mut stage = Stage::new(Says::Failure);
+    let stage = Stage::new(Says::Failure);
     let gone = stage.plugins.path().join("gone");
     let builder = stage.builder([provider("there", ["r.io"]), provider("gone", ["r.io"])]);
     fs::remove_file(gone).unwrap();

@@ -28,7 +28,7 @@ impl Clock for Correctable {
 impl Correctable {
     fn host(stage: &mut Stage, options: HostOptions) -> (Self, Host) {
         let clock = Self { clock: stage.clock.clone(), corrected: Arc::default() };
-        let builder = stage.builder([provider("one", ["r.io"])]).clock(clock.clone());
+        let builder = stage.builder([provider("one", ["r.io"])]).clock(Arc::new(clock.clone()));
         (clock.clone(), builder.options(options).build().unwrap())
     }
 
@@ -148,7 +148,7 @@ impl keyfob_exec::Runner for Broken {
 
 #[tokio::test]
 async fn a_run_that_is_lost_is_told_and_backed_off() {
-    let mut stage = Stage::new(Says::Failure);
+    let stage = Stage::new(Says::Failure);
     let mut options = HostOptions::default();
     options.backoff = Some(Backoff::default());
     let builder = stage.builder([provider("one", ["r.io"])]).runner(Broken::Panics);
@@ -212,7 +212,7 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
 
 #[test]
 fn a_host_may_have_a_runtime_of_its_own() {
-    let mut stage = Stage::new(Says::Answer(answer(Image, None, [("r.io", "ada")])));
+    let stage = Stage::new(Says::Answer(answer(Image, None, [("r.io", "ada")])));
     let own = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let host = stage.builder([provider("one", ["r.io"])]).runtime(own.handle().clone());
     let host = host.build().unwrap();
@@ -227,29 +227,33 @@ async fn a_hanging_run_keeps_nobody_from_leaving() {
     let builder = stage.builder([provider("one", ["r.io"])]).runner(Broken::Hangs);
     let host = builder.build().unwrap();
     assert!(futures_ready(ask(&host, "r.io/app")).await.is_none());
+    host.register_metrics(&mut stage.registry);
     assert_eq!(
         stage.metric(r#"keyfob_credential_provider_waiters{plugin_name="one"}"#).as_deref(),
         Some("0")
     );
 }
 
-#[test]
-fn metrics_are_shown_once_a_host_is_built() {
-    let mut registry = Registry::default();
-    let stage = Stage::new(Says::Failure);
-    for _ in 0..2 {
-        let config = valid([provider("absent", ["r.io"])]);
-        let builder = Host::builder(config, stage.plugins.path()).metrics(&mut registry);
-        assert!(builder.build().is_err());
-    }
-    let mut shown = String::new();
-    text::encode(&mut shown, &registry).unwrap();
-    assert_eq!(shown, "# EOF\n");
+#[tokio::test]
+async fn metrics_can_be_registered_at_any_time_and_do_not_keep_a_host_alive() {
+    let mut stage = Stage::new(Says::Answer(answer(Image, None, [("r.io", "one")])));
+    let host = stage.builder([provider("one", ["r.io"])]).build().unwrap();
+    ask(&host, "r.io/app").await;
+
+    host.register_metrics(&mut stage.registry);
+
+    let series = |name| format!(r#"keyfob_credential_provider_{name}{{plugin_name="one"}}"#);
+    let (misses, entries) = (series("cache_misses_total"), series("cache_entries"));
+    assert_eq!(stage.metric(&misses).as_deref(), Some("1"));
+    assert_eq!(stage.metric(&entries).as_deref(), Some("1"));
+    drop(host);
+    assert_eq!(stage.metric(&misses).as_deref(), Some("1"));
+    assert_eq!(stage.metric(&entries), None, "the cache outlived its host");
 }
 
 #[tokio::test]
 async fn the_nodes_docker_configuration_comes_before_the_providers_and_is_read_again_if_refused() {
-    let mut stage = Stage::new(Says::Answer(answer(Image, None, [("r.io/app", "provider")])));
+    let stage = Stage::new(Says::Answer(answer(Image, None, [("r.io/app", "provider")])));
     let file = stage.plugins.path().join("docker.json");
     let write = |user: &str| {
         fs::write(&file, format!(r#"{{"auths":{{"r.io":{{"username":"{user}"}}}}}}"#)).unwrap();

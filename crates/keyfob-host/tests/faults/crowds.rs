@@ -25,8 +25,9 @@ impl Crowd {
             Step::Answer(answer("one", "10m")),
         ];
         let mut registry = Registry::default();
-        let host = folder.host([folder.provider("slow", steps)]).metrics(&mut registry);
-        Self { host: Arc::new(host.build().unwrap()), folder, registry }
+        let host = folder.host([folder.provider("slow", steps)]).build().unwrap();
+        host.register_metrics(&mut registry);
+        Self { host: Arc::new(host), folder, registry }
     }
 
     /// So many tasks that ask the same; all of them wait when this returns.

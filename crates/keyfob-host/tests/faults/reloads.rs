@@ -71,7 +71,8 @@ async fn a_run_under_way_ends_for_those_who_wait_for_it_after_its_provider_is_go
     ];
     let (old, new) = (folder.provider("old", steps), named(&folder, "new"));
     let mut registry = Registry::default();
-    let host = Arc::new(folder.host([old]).metrics(&mut registry).build().unwrap());
+    let host = Arc::new(folder.host([old]).build().unwrap());
+    host.register_metrics(&mut registry);
     let asking = tokio::spawn({
         let host = host.clone();
         async move { users(&host, IMAGE).await }
@@ -101,7 +102,8 @@ async fn a_bad_configuration_changes_nothing() {
     let folder = Folder::new();
     let mut registry = Registry::default();
     let good = named(&folder, "good");
-    let host = folder.host([good.clone()]).metrics(&mut registry).build().unwrap();
+    let host = folder.host([good.clone()]).build().unwrap();
+    host.register_metrics(&mut registry);
     assert_eq!(users(&host, IMAGE).await, ["good"]);
     let (missing, cached) = (named(&folder, "missing"), host.cached());
     fs::remove_file(folder.plugin("missing")).unwrap();
@@ -132,7 +134,8 @@ async fn two_hosts_share_nothing() {
     let provider = named(&folder, "one");
     let hosts = [(); 2].map(|()| {
         let mut registry = Registry::default();
-        let host = folder.host([provider.clone()]).metrics(&mut registry).build().unwrap();
+        let host = folder.host([provider.clone()]).build().unwrap();
+        host.register_metrics(&mut registry);
         (host, registry)
     });
     let [(first, first_metrics), (second, second_metrics)] = &hosts;

@@ -1,6 +1,6 @@
 //! A plugin directory, and a host that asks a faulty provider and a healthy one about the same registry.
 
-use std::{fs, os::unix::fs::symlink, path::PathBuf, str::FromStr, time::Duration};
+use std::{fs, os::unix::fs::symlink, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use keyfob_api::{Chain, FeatureGates};
 use keyfob_config::{Config, ProviderConfig, ValidConfig};
@@ -67,13 +67,10 @@ impl Folder {
     }
 
     /// A host of these providers, which starts real processes.
-    pub(crate) fn host<'r>(
-        &self,
-        providers: impl IntoIterator<Item = ProviderConfig>,
-    ) -> HostBuilder<'r> {
+    pub(crate) fn host(&self, providers: impl IntoIterator<Item = ProviderConfig>) -> HostBuilder {
         Host::builder(valid(providers), &self.path("plugins"))
             .runner(ProcessRunner::new(MapEnvironment::default()))
-            .clock(ManualClock::default())
+            .clock(Arc::new(ManualClock::default()))
     }
 
     pub(crate) fn witness(&self, name: &str) -> Witness {
@@ -121,7 +118,8 @@ impl Case {
         let healthy = vec![Step::Answer(answer("healthy", "10m"))];
         let providers = [folder.provider("faulty", faulty), folder.provider("healthy", healthy)];
         let mut registry = Registry::default();
-        let host = folder.host(providers).options(options).metrics(&mut registry).build().unwrap();
+        let host = folder.host(providers).options(options).build().unwrap();
+        host.register_metrics(&mut registry);
         Self { folder, host, registry, logs }
     }
 

@@ -181,24 +181,24 @@ impl Rig {
     }
 
     /// A host that has no service accounts.
-    pub(crate) fn standalone<'r>(
+    pub(crate) fn standalone(
         &self,
         providers: impl IntoIterator<Item = ProviderConfig>,
-    ) -> HostBuilder<'r> {
+    ) -> HostBuilder {
         let config = Config::new(providers);
         for provider in &config.providers {
             self.install(&provider.name);
         }
         let config = config.validate(FeatureGates::default()).unwrap();
         Host::builder(config, self.plugins.path())
-            .clock(self.clock.clone())
+            .clock(Arc::new(self.clock.clone()))
             .runner(self.runner.clone())
     }
 
-    pub(crate) fn builder<'r>(
+    pub(crate) fn builder(
         &self,
         providers: impl IntoIterator<Item = ProviderConfig>,
-    ) -> HostBuilder<'r> {
+    ) -> HostBuilder {
         self.standalone(providers).service_accounts(self.cluster.clone())
     }
 

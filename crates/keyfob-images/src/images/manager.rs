@@ -7,6 +7,7 @@
 
 mod build;
 mod pull;
+mod request;
 
 use std::{fmt, sync::Arc};
 
@@ -23,9 +24,10 @@ use super::{
     ledger::{self, waiting_for_files},
     limits::Gate,
     lookup::Lookup,
-    metrics::{EnsureRequest, EnsureRequests},
+    metrics::Metrics,
 };
 use crate::{MustPull, PodCredentials};
+use request::EnsureRequest;
 
 /// Sees to it that images are here for the pods that may use them.
 pub struct ImageManager {
@@ -35,7 +37,7 @@ pub struct ImageManager {
     clock: Arc<dyn Clock>,
     events: Box<EventSink>,
     progress: Box<ProgressSink>,
-    requests: EnsureRequests,
+    pub(super) metrics: Metrics,
     backoff: PullBackoff,
     gate: Gate,
 }
@@ -51,7 +53,7 @@ struct Order<'a> {
 
 impl ImageManager {
     /// A manager of whatever images this service has.
-    pub fn builder<'r>(service: Arc<dyn ImageService>) -> ImageManagerBuilder<'r> {
+    pub fn builder(service: Arc<dyn ImageService>) -> ImageManagerBuilder {
         ImageManagerBuilder::new(service)
     }
 
@@ -64,7 +66,7 @@ impl ImageManager {
         wanted: &Wanted,
         credentials: &dyn PullCredentials,
     ) -> Result<Ensured, EnsureError> {
-        let mut request = self.requests.begin(wanted.policy);
+        let mut request = EnsureRequest::new(&self.metrics, wanted.policy);
         let image = self.read(wanted)?;
         let mut order = Order { wanted, spec: wanted.spec(&image), image, is_here: false };
         let mut lookup = Lookup::new(credentials);

@@ -1,4 +1,4 @@
-//! How often images were wanted.
+//! How often images were wanted. Compiled with the feature `metrics` only; without it `metrics/disabled.rs` is used.
 //!
 //! Upstream: `pkg/kubelet/images/metrics.go`.
 
@@ -7,46 +7,33 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::PullPolicy;
+use super::{ImageManager, PullPolicy};
 
 type Labels = [(&'static str, &'static str); 3];
 
-/// `kubelet_image_manager_ensure_image_requests_total`.
+/// `kubelet_image_manager_ensure_image_requests_total`. A clone counts the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct EnsureRequests(Family<Labels, Counter>);
+pub(super) struct Metrics(Family<Labels, Counter>);
 
-impl EnsureRequests {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "kubelet_image_manager_ensure_image_requests",
-            "[ALPHA] Number of ensure-image requests processed by the kubelet",
-            self.0.clone(),
-        );
-    }
-
-    /// A request, counted when it is dropped.
-    pub(super) fn begin(&self, policy: PullPolicy) -> EnsureRequest<'_> {
-        EnsureRequest { all: self, policy, present_locally: None, pull_required: None }
-    }
-}
-
-/// What is known of a request so far.
-#[derive(Debug)]
-pub(super) struct EnsureRequest<'a> {
-    all: &'a EnsureRequests,
-    policy: PullPolicy,
-    pub(super) present_locally: Option<bool>,
-    pub(super) pull_required: Option<bool>,
-}
-
-impl Drop for EnsureRequest<'_> {
-    fn drop(&mut self) {
+impl Metrics {
+    /// A request ended.
+    pub(super) fn ensured(
+        &self,
+        policy: PullPolicy,
+        present_locally: Option<bool>,
+        pull_required: Option<bool>,
+    ) {
+        let policy = match policy {
+            PullPolicy::Always => "always",
+            PullPolicy::IfNotPresent => "ifnotpresent",
+            PullPolicy::Never => "never",
+        };
         let labels = [
-            ("present_locally", known(self.present_locally)),
-            ("pull_policy", self.policy.label()),
-            ("pull_required", known(self.pull_required)),
+            ("present_locally", known(present_locally)),
+            ("pull_policy", policy),
+            ("pull_required", known(pull_required)),
         ];
-        self.all.0.get_or_create(&labels).inc();
+        self.0.get_or_create(&labels).inc();
     }
 }
 
@@ -55,5 +42,16 @@ fn known(fact: Option<bool>) -> &'static str {
         None => "unknown",
         Some(false) => "false",
         Some(true) => "true",
+    }
+}
+
+impl ImageManager {
+    /// Adds what the manager counts to a registry, also what it has counted before. Needs the feature `metrics`.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        registry.register(
+            "kubelet_image_manager_ensure_image_requests",
+            "[ALPHA] Number of ensure-image requests processed by the kubelet",
+            self.metrics.0.clone(),
+        );
     }
 }

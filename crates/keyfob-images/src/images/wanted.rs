@@ -62,15 +62,6 @@ impl PullPolicy {
             Self::Never => "Never",
         }
     }
-
-    /// The name that metrics have for it.
-    pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::IfNotPresent => "ifnotpresent",
-            Self::Never => "never",
-        }
-    }
 }
 
 impl fmt::Display for PullPolicy {

@@ -8,7 +8,6 @@ use keyfob_api::Chain;
 
 use super::{
     PodCredentials, PullAccess, PullRecords, PulledRecord, RecordsError, SecretAccess,
-    metrics::CheckResult,
     names::{Name, recorded_name},
 };
 
@@ -49,6 +48,15 @@ impl Recorded {
     }
 }
 
+/// How a check ended, for those who count.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CheckResult {
+    PolicyAllowed,
+    RecordFound,
+    MustAuthenticate,
+    Error,
+}
+
 impl PullRecords {
     /// Whether an image must be pulled for a pod, as far as that can be said without its credentials. `image_ref` is the id of
     /// the image that is here, empty if none is.
@@ -58,7 +66,7 @@ impl PullRecords {
         }
         let (result, must_pull) = self.decide(image, image_ref);
         if let Some(result) = result {
-            self.checks.count(result);
+            self.metrics.checked(result);
         }
         must_pull
     }
@@ -75,7 +83,7 @@ impl PullRecords {
         };
         let result =
             if must_pull { CheckResult::MustAuthenticate } else { CheckResult::RecordFound };
-        self.checks.count(result);
+        self.metrics.checked(result);
         must_pull
     }
 
@@ -83,7 +91,7 @@ impl PullRecords {
     pub fn unsettled(&self, recorded: Recorded) {
         let Recorded { image, .. } = recorded;
         tracing::debug!(image, "no credentials to verify a pod's access with");
-        self.checks.count(CheckResult::Error);
+        self.metrics.checked(CheckResult::Error);
     }
 
     /// How the check ended, unless it did not yet.

@@ -77,6 +77,7 @@ impl RecordFiles {
     }
 
     /// How many intents and records there are.
+    #[cfg(feature = "metrics")]
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.pulling.count(), self.pulled.count())
     }

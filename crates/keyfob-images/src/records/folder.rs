@@ -107,6 +107,7 @@ impl Folder {
     }
 
     /// How many files there are.
+    #[cfg(feature = "metrics")]
     pub(super) fn count(&self) -> usize {
         self.files().ok().flatten().map_or(0, |(_, names)| names.len())
     }

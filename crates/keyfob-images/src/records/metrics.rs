@@ -1,4 +1,5 @@
-//! What can be counted about records, under upstream's names.
+//! What can be counted about records, under upstream's names. Compiled with the feature `metrics` only; without it
+//! `metrics/disabled.rs` is used.
 //!
 //! Upstream: `metrics.go`.
 //! Differs: what lies on disk and in memory is counted when it is asked for (upstream: after each change of its own).
@@ -10,27 +11,20 @@ use prometheus_client::{
     collector::Collector,
     encoding::DescriptorEncoder,
     metrics::{counter::Counter, family::Family, gauge::ConstGauge},
+    registry::Registry,
 };
 
-use super::{files::RecordFiles, memory::RecordMemory};
+use super::{PullRecords, decide::CheckResult, files::RecordFiles, memory::RecordMemory};
 
 type Label = [(&'static str, &'static str); 1];
 
 /// How checks ended. A clone counts the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Checks(Family<Label, Counter>);
+pub(super) struct Metrics(Family<Label, Counter>);
 
-/// How a check ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum CheckResult {
-    PolicyAllowed,
-    RecordFound,
-    MustAuthenticate,
-    Error,
-}
-
-impl Checks {
-    pub(super) fn count(&self, result: CheckResult) {
+impl Metrics {
+    /// A check ended.
+    pub(super) fn checked(&self, result: CheckResult) {
         let result = match result {
             CheckResult::PolicyAllowed => "credentialPolicyAllowed",
             CheckResult::RecordFound => "credentialRecordFound",
@@ -41,15 +35,25 @@ impl Checks {
     }
 }
 
-/// Everything that is shown.
-#[derive(Debug)]
-pub(super) struct RecordMetrics {
-    pub(super) checks: Checks,
-    pub(super) files: Arc<RecordFiles>,
-    pub(super) memory: Option<Arc<RecordMemory>>,
+impl PullRecords {
+    /// Adds what is counted about records to a registry, under upstream's names, also what was counted before. Needs the
+    /// feature `metrics`.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        let (metrics, files) = (self.metrics.clone(), self.files.clone());
+        let collected = Collected { metrics, files, memory: self.memory.clone() };
+        registry.register_collector(Box::new(collected));
+    }
 }
 
-impl Collector for RecordMetrics {
+/// What a registry reads.
+#[derive(Debug)]
+struct Collected {
+    metrics: Metrics,
+    files: Arc<RecordFiles>,
+    memory: Option<Arc<RecordMemory>>,
+}
+
+impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let (intents, records) = self.files.counts();
         let usage = self.memory.as_ref().map(|memory| memory.usage());
@@ -79,7 +83,7 @@ impl Collector for RecordMetrics {
             let value = ConstGauge::new(u64::try_from(value).unwrap_or(u64::MAX));
             value.encode_as(&mut encoder, name, help)?;
         }
-        self.checks.0.encode_as(
+        self.metrics.0.encode_as(
             &mut encoder,
             "kubelet_imagemanager_image_mustpull_checks",
             "[ALPHA] Counter for how many times kubelet checked whether credentials need to be re-verified to access an image",

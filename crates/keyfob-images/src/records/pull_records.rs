@@ -13,14 +13,13 @@ use std::{
 
 use keyfob_api::{Chain, Timestamp};
 use keyfob_exec::Clock;
-use prometheus_client::registry::Registry;
 
 use super::{
     MemorySizes, PullAccess, PulledRecord, RecordMemory, RecordsError, RunningKubelet,
     VerificationPolicy,
     files::{AbandonedPull, RecordFiles},
     lock::WriteLock,
-    metrics::{Checks, RecordMetrics},
+    metrics::Metrics,
     names::recorded_name,
     store::RecordStore,
 };
@@ -34,14 +33,16 @@ pub struct PullRecords {
     pub(super) files: Arc<RecordFiles>,
     /// Those files, or what is in memory of them.
     pub(super) store: Arc<dyn RecordStore>,
-    memory: Option<Arc<RecordMemory>>,
+    /// The store, if it keeps records in memory.
+    #[cfg(feature = "metrics")]
+    pub(super) memory: Option<Arc<RecordMemory>>,
     pub(super) policy: VerificationPolicy,
     clock: Arc<dyn Clock>,
     /// The root directory of a kubelet that has other images.
     pub(super) kubelet_elsewhere: Option<PathBuf>,
     /// Pulls that ended halfway, and whose images were looked for in vain.
     in_vain: Mutex<Vec<AbandonedPull>>,
-    pub(super) checks: Checks,
+    pub(super) metrics: Metrics,
 }
 
 /// How records are used. The default is a kubelet's.
@@ -89,12 +90,13 @@ impl PullRecords {
         Ok(Self {
             files,
             store,
+            #[cfg(feature = "metrics")]
             memory,
             policy: options.policy,
             clock,
             kubelet_elsewhere: options.images_elsewhere.then(|| root.to_owned()),
             in_vain: Mutex::default(),
-            checks: Checks::default(),
+            metrics: Metrics::default(),
         })
     }
 
@@ -181,13 +183,6 @@ impl PullRecords {
     /// All records, in the order of their files, and what could not be read.
     pub fn records(&self) -> (Vec<Arc<PulledRecord>>, Vec<RecordsError>) {
         self.store.records().into_parts()
-    }
-
-    /// Shows what is counted, under upstream's names.
-    pub fn register(&self, registry: &mut Registry) {
-        let (checks, files) = (self.checks.clone(), self.files.clone());
-        let metrics = RecordMetrics { checks, files, memory: self.memory.clone() };
-        registry.register_collector(Box::new(metrics));
     }
 
     /// Merges what gave access into the record of an image.

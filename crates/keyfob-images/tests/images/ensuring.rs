@@ -251,7 +251,8 @@ async fn a_recovery_that_fails_is_told_but_leaves_a_pull_to_the_ledger() {
 async fn every_request_is_counted_even_one_that_is_given_up() {
     let mut registry = Registry::default();
     let shelf = std::sync::Arc::new(Shelf::full().has("app:latest", "id-here"));
-    let manager = ImageManager::builder(shelf).metrics(&mut registry).build();
+    let manager = ImageManager::builder(shelf).build();
+    manager.register_metrics(&mut registry);
     let stuck = Purse { is_stuck: true, ..Purse::empty() };
     for (image, policy) in [("app", IfNotPresent), ("app", IfNotPresent), ("gone", Never)] {
         drop(manager.ensure(&Wanted::new(image, policy), &stuck).await);

@@ -71,7 +71,7 @@ impl Stage {
         shelf: Shelf,
         books: Books,
         options: ImageOptions,
-        more: impl FnOnce(ImageManagerBuilder<'static>, Arc<Books>) -> ImageManagerBuilder<'static>,
+        more: impl FnOnce(ImageManagerBuilder, Arc<Books>) -> ImageManagerBuilder,
     ) -> Self {
         let (shelf, books, clock) = (Arc::new(shelf), Arc::new(books), ManualClock::default());
         let events = Diary::default();

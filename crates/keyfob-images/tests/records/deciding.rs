@@ -145,7 +145,7 @@ fn checks_and_files_are_counted_under_upstreams_names() {
     let node = Node::new();
     let records = node.open();
     let mut registry = Registry::default();
-    records.register(&mut registry);
+    records.register_metrics(&mut registry);
     records.record_intent(APP).unwrap();
     records.record_pulled("r.test/b:v1", "b", Some(&by_secret("pull", "h"))).unwrap();
     must_pull(&records, APP, "", &stranger());

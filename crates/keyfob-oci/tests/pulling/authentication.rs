@@ -203,7 +203,7 @@ async fn a_token_that_ends_in_the_middle_of_a_pull_is_renewed_once_for_all_layer
 async fn a_token_is_not_used_after_its_time() {
     let clock = ManualClock::default();
     let registry = with_tokens(layers(), |_, number| token(number), |_| true);
-    let node = Node::with(client().clock(clock.clone()));
+    let node = Node::with(client().clock(Arc::new(clock.clone())));
 
     for (later, tokens) in [(0, 1), (200, 1), (200, 2)] {
         clock.advance(Duration::from_secs(later));

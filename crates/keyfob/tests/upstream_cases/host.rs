@@ -58,7 +58,7 @@ fn provide(_file: &Value, row: &Value) -> Result<(), String> {
 }
 
 fn single_flight(_file: &Value, row: &Value) -> Result<(), String> {
-    let mut stage = Stage::new();
+    let stage = Stage::new();
     let accounts = Accounts::new(&stage, "sa-uid", BTreeMap::new());
     let plain = provider("plugin", &["test.registry.io"]);
     let with_accounts = || with_attributes(plain.clone(), "", [&[], &[]]);
@@ -138,7 +138,7 @@ fn registration(_file: &Value, row: &Value) -> Result<(), String> {
     // A host is built of validated configurations only, so this is where it is refused.
     let refused = Config::new(providers.clone()).validate(FeatureGates::default()).is_err();
     if !refused {
-        let mut stage = Stage::new();
+        let stage = Stage::new();
         for provider in &providers {
             stage.script(&provider.name, "");
         }

@@ -50,11 +50,9 @@ fn shown(row: &Value) -> String {
         config.hash = Some(hash.to_owned());
         config.validate(FeatureGates::default()).unwrap()
     };
-    let host = Host::builder(config(hashes[0]), stage.plugins.path())
-        .runner(failing())
-        .metrics(&mut stage.registry)
-        .build()
-        .unwrap();
+    let host =
+        Host::builder(config(hashes[0]), stage.plugins.path()).runner(failing()).build().unwrap();
+    host.register_metrics(&mut stage.registry);
     for hash in &hashes[1..] {
         host.reload(config(hash)).unwrap();
     }

@@ -40,6 +40,7 @@ fn run(stage: &mut Stage, name: &str, image: &str, between: impl FnOnce(&Path)) 
     let mut config = provider(name, &["r.io"]);
     config.args = vec!["argument".into()];
     let host = stage.builder(&[config]).build().unwrap();
+    host.register_metrics(&mut stage.registry);
     between(&stage.plugins.path().join(name));
     let answer = ask(&host, image);
     let error = answer.errors().next().map(|(_, error)| Chain(error).to_string());

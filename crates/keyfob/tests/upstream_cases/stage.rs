@@ -3,6 +3,7 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt as _,
+    sync::Arc,
     time::Duration,
 };
 
@@ -48,15 +49,15 @@ impl Stage {
             self.script(&provider.name, "");
         }
         let host = self.builder(providers).runner(runner.clone()).build().unwrap();
+        host.register_metrics(&mut self.registry);
         (host, runner)
     }
 
-    pub(crate) fn builder(&mut self, providers: &[ProviderConfig]) -> HostBuilder<'_> {
+    pub(crate) fn builder(&self, providers: &[ProviderConfig]) -> HostBuilder {
         let config = Config::new(providers.to_vec()).validate(FeatureGates::default()).unwrap();
         let builder = Host::builder(config, self.plugins.path())
-            .clock(self.clock.clone())
-            .options(self.options.clone())
-            .metrics(&mut self.registry);
+            .clock(Arc::new(self.clock.clone()))
+            .options(self.options.clone());
         match &self.accounts {
             Some(accounts) => builder.service_accounts(accounts.clone()),
             None => builder,

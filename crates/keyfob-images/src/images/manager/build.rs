@@ -3,7 +3,6 @@
 use std::{fmt, sync::Arc};
 
 use keyfob_exec::{Clock, SystemClock};
-use prometheus_client::registry::Registry;
 
 use super::{
     super::{
@@ -11,23 +10,22 @@ use super::{
         backoff::PullBackoff,
         events::{self, EventSink, ProgressSink},
         limits::Gate,
-        metrics::EnsureRequests,
+        metrics::Metrics,
     },
     ImageManager,
 };
 
 /// Everything an image manager is made of.
-pub struct ImageManagerBuilder<'r> {
+pub struct ImageManagerBuilder {
     service: Arc<dyn ImageService>,
     ledger: Option<Arc<dyn PullLedger>>,
     clock: Arc<dyn Clock>,
     options: ImageOptions,
     events: Box<EventSink>,
     progress: Box<ProgressSink>,
-    registry: Option<&'r mut Registry>,
 }
 
-impl<'r> ImageManagerBuilder<'r> {
+impl ImageManagerBuilder {
     pub(super) fn new(service: Arc<dyn ImageService>) -> Self {
         Self {
             service,
@@ -36,7 +34,6 @@ impl<'r> ImageManagerBuilder<'r> {
             options: ImageOptions::default(),
             events: Box::new(events::log),
             progress: Box::new(|_, _| {}),
-            registry: None,
         }
     }
 
@@ -78,33 +75,22 @@ impl<'r> ImageManagerBuilder<'r> {
         self
     }
 
-    /// Where the manager's metrics are shown.
-    #[must_use]
-    pub fn metrics(mut self, registry: &'r mut Registry) -> Self {
-        self.registry = Some(registry);
-        self
-    }
-
     /// The manager.
     pub fn build(self) -> ImageManager {
-        let requests = EnsureRequests::default();
-        if let Some(registry) = self.registry {
-            requests.register(registry);
-        }
         ImageManager {
             service: self.service,
             ledger: self.ledger,
             clock: self.clock,
             events: self.events,
             progress: self.progress,
-            requests,
+            metrics: Metrics::default(),
             backoff: PullBackoff::new(self.options.backoff),
             gate: Gate::new(&self.options),
         }
     }
 }
 
-impl fmt::Debug for ImageManagerBuilder<'_> {
+impl fmt::Debug for ImageManagerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { service, ledger, options, .. } = self;
         let mut shown = f.debug_struct("ImageManagerBuilder");

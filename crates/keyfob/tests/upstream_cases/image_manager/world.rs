@@ -56,12 +56,12 @@ impl World {
         let mut builder = ImageManager::builder(runtime.clone())
             .clock(Arc::new(clock.clone()))
             .options(self.options)
-            .metrics(&mut registry)
             .events(move |_, event| told.lock().unwrap().push(event.reason));
         if let Some(allowed) = self.allowed {
             builder = builder.ledger(Arc::new(Ledger { allowed, checks: Arc::clone(&checks) }));
         }
         let manager = Arc::new(builder.build());
+        manager.register_metrics(&mut registry);
         Built { manager, runtime, clock, events, checks, registry: Arc::new(registry) }
     }
 }

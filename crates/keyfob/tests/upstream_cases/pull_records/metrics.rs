@@ -24,7 +24,7 @@ fn sizes(_: &Value, row: &Value) -> Result<(), String> {
     let clock = Arc::new(node.clock.clone());
     let records = PullRecords::open(node.root.path(), options, clock).unwrap();
     let mut registry = Registry::default();
-    records.register(&mut registry);
+    records.register_metrics(&mut registry);
     for step in row["steps"].as_array().unwrap() {
         take(&records, text(step, "do"));
         let shown = shown(&registry);
@@ -118,7 +118,7 @@ fn checks(_: &Value, row: &Value) -> Result<(), String> {
     let node = Node::new().with("pulled", &files);
     let records = node.open(policy("NeverVerifyAllowlistedImages docker.io/testing/policyexempt"));
     let mut registry = Registry::default();
-    records.register(&mut registry);
+    records.register_metrics(&mut registry);
     let credentials = PodCredentials {
         secrets: row.get("pod_secret").map(secret).into_iter().collect(),
         service_account: None,

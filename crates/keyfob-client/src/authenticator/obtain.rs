@@ -6,14 +6,10 @@ use std::{
 };
 
 use keyfob_api::ExecResponse;
+use keyfob_exec::single_flight::{self, Waiter};
 use tokio::runtime::Handle;
 
-use super::{
-    AuthError, Authenticator, Outcome,
-    flight::{Arrival, Pilot, wait},
-    patience::Patience,
-    plugin::Interactivity,
-};
+use super::{AuthError, Authenticator, Outcome, patience::Patience, plugin::Interactivity};
 use crate::Credential;
 
 /// How often a run may be lost with its runtime before a caller gives up.
@@ -30,20 +26,20 @@ pub(super) enum Cause {
     Ahead,
 }
 
-/// Where somebody gets a credential.
-enum Place {
-    Here(Arc<Credential>),
-    Aboard(Arrival),
+/// How far a caller got without waiting.
+enum Step {
+    Ready(Arc<Credential>),
+    Waiting(Waiter<Outcome>),
 }
 
 impl Authenticator {
     /// Whatever it takes.
     pub(super) async fn obtain(&self, cause: Cause) -> Outcome {
         for _ in 0..MOST_LOST {
-            match self.board(&cause)? {
-                Place::Here(credential) => return Ok(credential),
-                Place::Aboard(arrival) => {
-                    if let Some(outcome) = wait(arrival).await {
+            match self.join(&cause)? {
+                Step::Ready(credential) => return Ok(credential),
+                Step::Waiting(waiter) => {
+                    if let Some(outcome) = waiter.outcome().await {
                         return outcome;
                     }
                 }
@@ -52,30 +48,31 @@ impl Authenticator {
         Err(AuthError::Abandoned)
     }
 
-    /// A credential that has come in the meantime, a place on the run under way, or on a new one.
-    fn board(&self, cause: &Cause) -> Result<Place, AuthError> {
+    /// Returns a credential that has come in the meantime, or joins the run that is in flight, or starts a new one.
+    fn join(&self, cause: &Cause) -> Result<Step, AuthError> {
         let inner = &self.inner;
         let mut desk = inner.desk();
         if let Some(credential) = self.serving(cause) {
-            return Ok(Place::Here(credential));
+            return Ok(Step::Ready(credential));
         }
-        if let Some(arrival) = &desk.flight {
-            return Ok(Place::Aboard(arrival.clone()));
+        if let Some(waiter) = &desk.in_flight {
+            return Ok(Step::Waiting(waiter.clone()));
         }
         let interactivity =
             inner.plugin.interactivity(&*inner.world.terminal).map_err(AuthError::Interactive)?;
         self.may_run(cause, interactivity, &mut desk.patience)
             .inspect_err(|error| inner.metrics.withheld(error))?;
         let runtime = Handle::try_current().map_err(|_| AuthError::NoRuntime)?;
-        let (pilot, arrival) = Pilot::new(Arc::clone(inner));
-        desk.flight = Some(arrival.clone());
+        let owner = Arc::clone(inner);
+        let (leader, waiter) = single_flight::start(move || owner.desk().in_flight = None);
+        desk.in_flight = Some(waiter.clone());
         if let Cause::Refused(..) = cause {
             inner.metrics.refused();
         }
-        // A runtime that is being shut down drops the run, and with it the pilot, at once.
+        // A runtime that is being shut down drops the run at once, and with it the leader, which takes this lock.
         drop(desk);
-        runtime.spawn(Arc::clone(inner).run(pilot, cause.clone(), interactivity));
-        Ok(Place::Aboard(arrival))
+        runtime.spawn(Arc::clone(inner).run(leader, cause.clone(), interactivity));
+        Ok(Step::Waiting(waiter))
     }
 
     /// The current credential, if it is what is wanted.
@@ -118,7 +115,7 @@ impl Authenticator {
             return;
         }
         let quiet = inner.plugin.interactivity(&*inner.world.terminal) == Ok(Interactivity::Quiet);
-        if quiet && let Err(AuthError::NoRuntime) = self.board(&Cause::Ahead) {
+        if quiet && let Err(AuthError::NoRuntime) = self.join(&Cause::Ahead) {
             // Perhaps the next caller has one.
             inner.desk().refresh_from = Some(now);
         }
