@@ -57,3 +57,39 @@ fn no_library_depends_on_what_demos_and_tests_are_made_of() {
         }
     }
 }
+
+/// Each path of the section "The paths", by its name: the files it passes, in order.
+fn paths() -> Vec<(String, Vec<String>)> {
+    let page = read("ARCHITECTURE.md");
+    let section = page.split("\n## The paths\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let mut paths = Vec::new();
+    for line in section.unwrap().lines() {
+        if let Some(name) = line.strip_prefix("**").and_then(|rest| rest.split("**").next()) {
+            paths.push((name.to_owned(), Vec::new()));
+        } else if let Some((_, files)) = paths.last_mut() {
+            let named = line.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs"));
+            files.extend(named.map(str::to_owned));
+        }
+    }
+    paths
+}
+
+/// `api/image.rs` stands for `crates/keyfob-api/src/image.rs`, and `keyfob/provider.rs` for a file of the binary.
+fn source_file(short: &str) -> String {
+    let (name, file) = short.split_once('/').unwrap();
+    let name = if name == "keyfob" { name.to_owned() } else { format!("keyfob-{name}") };
+    format!("crates/{name}/src/{file}")
+}
+
+#[test]
+fn the_paths_of_the_architecture_name_files_once_and_files_that_exist() {
+    let paths = paths();
+    assert_eq!(paths.len(), 9, "{paths:?}");
+    for (path, files) in &paths {
+        assert!(files.len() > 3, "{path} names {files:?}");
+        for (at, file) in files.iter().enumerate() {
+            assert!(root().join(source_file(file)).is_file(), "{path} names {file}");
+            assert!(!files[..at].contains(file), "{path} comes back to {file}");
+        }
+    }
+}
