@@ -1,12 +1,12 @@
 //! The same for plugins of a kubeconfig: what a client asks them, and what it makes of their answers.
 
-mod answer;
 mod case;
 mod checks;
 mod credential;
 mod pem;
 mod plan;
 mod requests;
+mod response;
 mod runs;
 
 use std::{ffi::OsString, sync::Arc, time::Duration};

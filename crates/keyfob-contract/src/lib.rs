@@ -3,23 +3,15 @@
 //! # Modules
 //!
 //! The plan (`plan`) says what is sent, `observe` runs it, and each check is a pure function of what was observed. The
-//! table of the checks is in `checks`; `start`, `answer`, `keys`, `requests`, `runs` and `stderr` hold them in groups.
+//! tables of the checks are in `provider` and `client`.
 //! [`checks()`] and [`client_checks`] list them.
 
-mod answer;
-mod case;
-mod checks;
 mod client;
 mod common;
-mod keys;
 mod observe;
-mod plan;
+mod provider;
 mod report;
-mod requests;
-mod runs;
 mod secrets;
-mod start;
-mod stderr;
 mod table;
 
 use std::{ffi::OsString, sync::Arc, time::Duration};
@@ -27,10 +19,11 @@ use std::{ffi::OsString, sync::Arc, time::Duration};
 use keyfob_api::{ImageRef, Secret};
 use keyfob_exec::{Program, Runner};
 
-use case::Case;
-pub use checks::checks;
 pub use client::{ClientConformance, client_checks};
-use plan::Subject;
+pub use provider::checks::checks;
+use provider::{
+    case, case::Case, keys, plan, plan::Subject, requests, response, runs, start, stderr,
+};
 pub use report::{Finding, Grade, Report};
 
 /// A plugin, and what it is to be asked.
@@ -107,6 +100,6 @@ impl Conformance {
     /// Runs the plugin some twenty times, and judges.
     pub async fn report(&self, runner: Arc<dyn Runner>) -> Report {
         let runs = self.0.observe(runner).await;
-        Report { findings: checks::judge(&Case::new(&self.0, runs)) }
+        Report { findings: provider::checks::judge(&Case::new(&self.0, runs)) }
     }
 }

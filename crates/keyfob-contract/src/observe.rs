@@ -12,7 +12,7 @@ use keyfob_api::{Chain, CredentialProviderResponse, ProviderVersion, ResponseErr
 use keyfob_exec::{Invocation, RunError, Runner, Status, StderrTail, Watch};
 use tokio::task::JoinSet;
 
-use super::plan::{Probe, Subject};
+use super::provider::plan::{Probe, Subject};
 
 /// All there is to see of a run.
 #[derive(Debug)]

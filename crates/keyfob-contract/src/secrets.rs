@@ -9,7 +9,7 @@ use keyfob_api::{
 
 use super::{
     observe::{Heard, Observed, span},
-    plan::Subject,
+    provider::plan::Subject,
 };
 
 /// A text shorter than this stands in too many others to be told from them.

@@ -5,9 +5,8 @@ use super::{
         report::{Finding, Verdict},
         table::{Check, check, findings},
     },
-    answer,
     case::Case,
-    credential, requests, runs,
+    credential, requests, response, runs,
 };
 
 type Judge = fn(&Case<'_>) -> Vec<Verdict>;
@@ -16,12 +15,12 @@ type Judge = fn(&Case<'_>) -> Vec<Verdict>;
 const CHECKS: [Check<Judge>; 24] = [
     check("start", "the file is there and can be run", runs::start),
     check("non-interactive", "without a person at the terminal it does not wait for one", runs::non_interactive),
-    check("answer", "it answers", answer::answer),
-    check("json", "the answer is one JSON object, and nothing else is on stdout", answer::json),
-    check("api-version", "a request of v1 is answered in v1", answer::api_version),
-    check("kind", "the answer is an ExecCredential", answer::kind),
-    check("fields", "no field is of the wrong type", answer::fields),
-    check("status", "there is a token, or a certificate with its key, or both", answer::status),
+    check("answer", "it answers", response::answer),
+    check("json", "the answer is one JSON object, and nothing else is on stdout", response::json),
+    check("api-version", "a request of v1 is answered in v1", response::api_version),
+    check("kind", "the answer is an ExecCredential", response::kind),
+    check("fields", "no field is of the wrong type", response::fields),
+    check("status", "there is a token, or a certificate with its key, or both", response::status),
     check("token", "the token can stand in a header", credential::token),
     check("identity", "certificate and key are PEM", credential::identity),
     check("expiry", "expirationTimestamp is RFC 3339, in UTC and in the future", credential::expiry),

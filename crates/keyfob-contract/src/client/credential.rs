@@ -4,9 +4,9 @@ use keyfob_api::{ExecCredentialStatus, Timestamp};
 
 use super::{
     super::report::Verdict,
-    answer::{Part, part, text_at},
     case::Case,
     pem,
+    response::{Part, part, text_at},
 };
 
 pub(super) fn token(case: &Case<'_>) -> Vec<Verdict> {

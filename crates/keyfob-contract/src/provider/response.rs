@@ -8,7 +8,7 @@ use keyfob_api::{
 };
 use keyfob_exec::Status;
 
-use super::{
+use crate::{
     case::Case,
     observe::{End, Heard, Observed, span},
     plan::MOST_OUTPUT,
@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-pub(super) fn answer(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn answer(case: &Case<'_>) -> Vec<Verdict> {
     case.for_each_image(|_, run| match run.heard(ProviderVersion::V1) {
         Heard::Answer(answer) if answer.auth.is_empty() => {
             case.no_answer("it answered that it has no login for the image".to_owned())
@@ -66,7 +66,7 @@ pub(super) fn answer(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn json(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn json(case: &Case<'_>) -> Vec<Verdict> {
     case.for_each_image(|_, run| {
         let stdout = run.stdout.expose();
         if run.end == End::Flood {
@@ -89,17 +89,17 @@ pub(super) fn json(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn api_version(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn api_version(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "answer in the apiVersion of the request";
     case.for_each_image(|_, run| part(run, Part::Version, "v1, as asked", advice))
 }
 
-pub(super) fn kind(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn kind(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "write \"kind\": \"CredentialProviderResponse\"";
     case.for_each_image(|_, run| part(run, Part::Kind, "CredentialProviderResponse", advice))
 }
 
-pub(super) fn fields(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn fields(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "at the top there are kind, apiVersion, cacheKeyType, cacheDuration and auth; each entry of auth has username \
                   and password, which are texts; a kubelet since 1.32 takes nothing else";
     case.for_each_image(|_, run| {
@@ -107,7 +107,7 @@ pub(super) fn fields(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn cache_key_type(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn cache_key_type(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "cacheKeyType is required: Image, Registry or Global";
     case.for_each_image(|_, run| {
         let word = run.answer().map(|answer| answer.cache_key_type.as_str()).unwrap_or_default();
@@ -115,7 +115,7 @@ pub(super) fn cache_key_type(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn cache_duration(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn cache_duration(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "write a Go duration, such as \"10m\" or \"1h30m\"";
     case.for_each_image(|_, run| match run.answer() {
         Some(answer) => sensible(answer.cache_duration),
@@ -123,12 +123,12 @@ pub(super) fn cache_duration(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn flood() -> Verdict {
+pub(crate) fn flood() -> Verdict {
     let most = MOST_OUTPUT >> 20;
     Verdict::fail(format!("it printed more than {most} MiB on stdout and was killed"), ONE_OBJECT)
 }
 
-pub(super) const ONE_OBJECT: &str =
+pub(crate) const ONE_OBJECT: &str =
     "print one JSON object and a line break on stdout, and everything else on stderr";
 
 /// One piece: at fault, beyond the fault, or well.
@@ -168,7 +168,7 @@ fn nothing_to_read() -> Verdict {
 }
 
 /// In what way it is not JSON. Nothing of it is quoted.
-pub(super) fn not_json(stdout: &[u8], error: &JsonError) -> String {
+pub(crate) fn not_json(stdout: &[u8], error: &JsonError) -> String {
     let rest = stdout.get(error.offset..).unwrap_or_default().trim_ascii_start();
     let object = stdout.iter().position(|byte| *byte == b'{').and_then(|at| stdout.get(at..));
     let begins_late = object.is_some_and(|object| Document::read_json(object).is_ok());
@@ -187,7 +187,7 @@ pub(super) fn not_json(stdout: &[u8], error: &JsonError) -> String {
     }
 }
 
-pub(super) fn is_yaml(stdout: &[u8]) -> bool {
+pub(crate) fn is_yaml(stdout: &[u8]) -> bool {
     let read = Document::read_yaml(stdout);
     read.is_ok_and(|document| matches!(document.root.value, Value::Map(_)))
 }

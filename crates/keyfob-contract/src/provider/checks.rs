@@ -1,11 +1,10 @@
 //! The table of the checks.
 
-use super::{
-    answer,
+use crate::{
     case::Case,
     keys,
     report::{Finding, Verdict},
-    requests, runs, start, stderr,
+    requests, response, runs, start, stderr,
     table::{Check, check, findings},
 };
 
@@ -15,13 +14,13 @@ type Judge = fn(&Case<'_>) -> Vec<Verdict>;
 const CHECKS: [Check<Judge>; 26] = [
     check("start", "the file is there and can be run", start::start),
     check("protocol", "it speaks the kubelet's protocol, not that of docker's helpers", start::protocol),
-    check("answer", "it answers for each image", answer::answer),
-    check("json", "the answer is one JSON object and a line break", answer::json),
-    check("api-version", "a request of v1 is answered in v1", answer::api_version),
-    check("kind", "the answer is a CredentialProviderResponse", answer::kind),
-    check("fields", "no field is unknown, repeated, misplaced or of the wrong type", answer::fields),
-    check("cache-key-type", "cacheKeyType is Image, Registry or Global", answer::cache_key_type),
-    check("cache-duration", "cacheDuration is a Go duration that makes sense", answer::cache_duration),
+    check("answer", "it answers for each image", response::answer),
+    check("json", "the answer is one JSON object and a line break", response::json),
+    check("api-version", "a request of v1 is answered in v1", response::api_version),
+    check("kind", "the answer is a CredentialProviderResponse", response::kind),
+    check("fields", "no field is unknown, repeated, misplaced or of the wrong type", response::fields),
+    check("cache-key-type", "cacheKeyType is Image, Registry or Global", response::cache_key_type),
+    check("cache-duration", "cacheDuration is a Go duration that makes sense", response::cache_duration),
     check("keys", "the keys of auth are registries, and one matches the image", keys::keys),
     check("logins", "each login has a user name and a password", keys::logins),
     check("older-versions", "v1beta1 and v1alpha1 are answered in kind, or refused", requests::older_versions),
@@ -47,6 +46,6 @@ pub fn checks() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Everything there is to say.
-pub(super) fn judge(case: &Case<'_>) -> Vec<Finding> {
+pub(crate) fn judge(case: &Case<'_>) -> Vec<Finding> {
     findings(&CHECKS, |judge| judge(case))
 }

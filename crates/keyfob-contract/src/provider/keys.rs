@@ -2,9 +2,9 @@
 
 use keyfob_api::{ImageRef, InvalidKey, RegistryKey};
 
-use super::{case::Case, report::Verdict};
+use crate::{case::Case, report::Verdict};
 
-pub(super) fn keys(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn keys(case: &Case<'_>) -> Vec<Verdict> {
     case.for_each_image(|image, run| match run.answer() {
         Some(answer) if !answer.auth.is_empty() => {
             judged(image, answer.auth.iter().map(|(key, _)| key.as_str()))
@@ -13,7 +13,7 @@ pub(super) fn keys(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn logins(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn logins(case: &Case<'_>) -> Vec<Verdict> {
     case.for_each_image(|_, run| {
         let auth = run.answer().map(|answer| answer.auth).unwrap_or_default();
         let lacks = |what: fn(&keyfob_api::AuthConfig) -> bool| auth.iter().any(|it| what(&it.1));
@@ -33,7 +33,7 @@ const LEAVE_OUT: &str = "leave out what is no login: registries refuse half of o
                          credentials might not";
 
 /// Whether a key's login is used for an image.
-pub(super) fn serves(key: &RegistryKey, image: &ImageRef) -> bool {
+pub(crate) fn serves(key: &RegistryKey, image: &ImageRef) -> bool {
     let matches = image.target().is_ok_and(|target| key.matches(&target));
     matches || (key.is_docker_hub() && image.registry() == "docker.io")
 }

@@ -5,7 +5,7 @@ use keyfob_api::{
 };
 use keyfob_exec::Status;
 
-use super::{
+use crate::{
     case::{Case, Likeness},
     keys::serves,
     observe::{End, Heard, Observed},
@@ -15,7 +15,7 @@ use super::{
 
 const NO_ANSWER: &str = "there was no answer to compare with";
 
-pub(super) fn older_versions(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn older_versions(case: &Case<'_>) -> Vec<Verdict> {
     let probes = case.subject.further_probes().filter_map(|probe| match probe {
         Probe::Version(version) => Some((version, case.run(probe)?)),
         _ => None,
@@ -44,7 +44,7 @@ fn older_version(case: &Case<'_>, version: ProviderVersion, run: &Observed) -> V
     }
 }
 
-pub(super) fn unknown_image(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn unknown_image(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "answer with an empty auth, or exit with 1 and say why";
     case.for_run(Probe::UnknownImage, |run| match run.heard(ProviderVersion::V1) {
         Heard::Answer(answer) => {
@@ -72,7 +72,7 @@ pub(super) fn unknown_image(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn no_stdin(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn no_stdin(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "read the request first; if there is none, say so on stderr and exit with 1";
     case.for_run(Probe::NoStdin, |run| match run.heard(ProviderVersion::V1) {
         Heard::Failed(status @ Status::Exited(_)) => Verdict::pass(status.to_string()),
@@ -83,18 +83,18 @@ pub(super) fn no_stdin(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn huge_request(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn huge_request(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "read stdin to its end, in pieces of any size";
     case.for_run(Probe::HugeRequest, |run| alike(case.likeness(run), "answered as before", advice))
 }
 
-pub(super) fn extra_fields(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn extra_fields(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "ignore unknown fields of a request: when the next kubelet sends one, every pull of the node fails";
     case.for_run(Probe::ExtraFields, |run| alike(case.likeness(run), "ignored", advice))
 }
 
 /// What is said of a run that should have gone as the first did.
-pub(super) fn alike(likeness: Likeness, well: &str, advice: &str) -> Verdict {
+pub(crate) fn alike(likeness: Likeness, well: &str, advice: &str) -> Verdict {
     match likeness {
         Likeness::Same => Verdict::pass(well),
         Likeness::Differs => {
@@ -106,7 +106,7 @@ pub(super) fn alike(likeness: Likeness, well: &str, advice: &str) -> Verdict {
 }
 
 /// With a token of the caller's it is the first run that shows; otherwise the one with the made-up token.
-pub(super) fn service_account(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn service_account(case: &Case<'_>) -> Vec<Verdict> {
     let made_up = case.subject.token.is_none();
     let probe = if made_up { Probe::ServiceAccount } else { Probe::Image(0) };
     case.for_run(probe, |run| {
@@ -160,7 +160,7 @@ fn echoed(case: &Case<'_>, run: &Observed) -> Option<Verdict> {
 }
 
 /// Nobody needs it; some plugins have it.
-pub(super) fn first_kep(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn first_kep(case: &Case<'_>) -> Vec<Verdict> {
     case.for_run(Probe::FirstKep, |run| {
         let answered = run.end == End::Ended(Status::Exited(0))
             && RegistryCredentialPluginResponse::decode(run.stdout.expose())

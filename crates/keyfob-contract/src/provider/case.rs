@@ -2,7 +2,7 @@
 
 use keyfob_api::{CredentialProviderResponse, ImageRef, ProviderVersion};
 
-use super::{
+use crate::{
     NoAnswer,
     observe::{Heard, Observed},
     plan::{Probe, Subject},
@@ -14,15 +14,15 @@ const V1: ProviderVersion = ProviderVersion::V1;
 
 /// A plugin and its runs.
 #[derive(Debug)]
-pub(super) struct Case<'a> {
-    pub(super) subject: &'a Subject,
-    pub(super) runs: Vec<Observed>,
-    pub(super) secrets: Secrets,
+pub(crate) struct Case<'a> {
+    pub(crate) subject: &'a Subject,
+    pub(crate) runs: Vec<Observed>,
+    pub(crate) secrets: Secrets,
 }
 
 /// How a run went that should go as the first did.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Likeness {
+pub(crate) enum Likeness {
     Same,
     /// It answered, with other keys or another cache key type.
     Differs,
@@ -33,17 +33,17 @@ pub(super) enum Likeness {
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(subject: &'a Subject, runs: Vec<Observed>) -> Self {
+    pub(crate) fn new(subject: &'a Subject, runs: Vec<Observed>) -> Self {
         let secrets = Secrets::of(subject, &runs);
         Self { subject, runs, secrets }
     }
 
-    pub(super) fn run(&self, probe: Probe) -> Option<&Observed> {
+    pub(crate) fn run(&self, probe: Probe) -> Option<&Observed> {
         self.runs.iter().find(|run| run.probe == probe)
     }
 
     /// Judges the run of each image; none if the plugin could not be run.
-    pub(super) fn for_each_image(
+    pub(crate) fn for_each_image(
         &self,
         judge: impl Fn(&ImageRef, &Observed) -> Verdict,
     ) -> Vec<Verdict> {
@@ -58,7 +58,7 @@ impl<'a> Case<'a> {
     }
 
     /// Judges one run, if there was one.
-    pub(super) fn for_run(
+    pub(crate) fn for_run(
         &self,
         probe: Probe,
         judge: impl FnOnce(&Observed) -> Verdict,
@@ -67,14 +67,14 @@ impl<'a> Case<'a> {
     }
 
     /// The answer that others are compared with.
-    pub(super) fn first_answer(&self) -> Option<CredentialProviderResponse> {
+    pub(crate) fn first_answer(&self) -> Option<CredentialProviderResponse> {
         match self.run(Probe::Image(0))?.heard(V1) {
             Heard::Answer(answer) => Some(answer),
             _ => None,
         }
     }
 
-    pub(super) fn likeness(&self, run: &Observed) -> Likeness {
+    pub(crate) fn likeness(&self, run: &Observed) -> Likeness {
         let heard = run.heard(V1);
         let Some(first) = self.first_answer() else {
             return self.crash(&heard).map_or(Likeness::Incomparable, Likeness::Broke);
@@ -87,23 +87,23 @@ impl<'a> Case<'a> {
     }
 
     /// What no plugin may do, whatever it is asked; unless it does so always, which was said before.
-    pub(super) fn crash(&self, heard: &Heard) -> Option<String> {
+    pub(crate) fn crash(&self, heard: &Heard) -> Option<String> {
         let first = self.run(Probe::Image(0)).and_then(|run| run.heard(V1).crash());
         heard.crash().filter(|_| first.is_none())
     }
 
     /// What went wrong with a run that has no answer.
-    pub(super) fn told(&self, run: &Observed, heard: &Heard) -> String {
+    pub(crate) fn told(&self, run: &Observed, heard: &Heard) -> String {
         self.secrets.told(run, heard)
     }
 
     /// What it said on stderr, as far as that may be shown.
-    pub(super) fn said(&self, run: &Observed) -> String {
+    pub(crate) fn said(&self, run: &Observed) -> String {
         self.secrets.said_by(run)
     }
 
     /// For a plugin that fails as it should, or has nothing to offer.
-    pub(super) fn no_answer(&self, reason: String) -> Verdict {
+    pub(crate) fn no_answer(&self, reason: String) -> Verdict {
         match self.subject.no_answer {
             NoAnswer::MayBe => Verdict::not_checked(reason),
             NoAnswer::Fails => Verdict::fail(

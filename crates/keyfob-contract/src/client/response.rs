@@ -8,9 +8,9 @@ use keyfob_exec::Status;
 
 use super::{
     super::{
-        answer::{ONE_OBJECT, flood, is_yaml, not_json},
         observe::{End, Observed, span},
         report::Verdict,
+        response::{ONE_OBJECT, flood, is_yaml, not_json},
     },
     case::{Case, Heard},
     plan::Probe,

@@ -2,7 +2,7 @@
 
 use keyfob_exec::Status;
 
-use super::{
+use crate::{
     case::Case,
     common,
     observe::{End, Observed},
@@ -10,11 +10,11 @@ use super::{
     report::Verdict,
 };
 
-pub(super) fn start(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn start(case: &Case<'_>) -> Vec<Verdict> {
     case.for_run(Probe::Image(0), common::start)
 }
 
-pub(super) fn protocol(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn protocol(case: &Case<'_>) -> Vec<Verdict> {
     case.for_run(Probe::Image(0), |run| match run.end {
         End::NotStarted(_) => Verdict::not_checked("it did not get that far"),
         _ if speaks_docker(case, run) => Verdict::fail(
@@ -28,7 +28,7 @@ pub(super) fn protocol(case: &Case<'_>) -> Vec<Verdict> {
 }
 
 /// Helpers fail with one of a few texts when they are not given an action, and most of them on stdout.
-pub(super) fn speaks_docker(case: &Case<'_>, run: &Observed) -> bool {
+pub(crate) fn speaks_docker(case: &Case<'_>, run: &Observed) -> bool {
     const SIGNS: [&str; 6] = [
         "<store|get|erase|list",
         "unknown credential action",

@@ -8,44 +8,44 @@ use keyfob_api::{
 };
 use keyfob_exec::{Invocation, Limits, Program, Stdin, Stdout};
 
-use super::{NoAnswer, common::Purpose};
+use crate::{NoAnswer, common::Purpose};
 
 /// When a kubelet gives up.
-pub(super) const KUBELETS_MINUTE: Duration = Duration::from_mins(1);
+pub(crate) const KUBELETS_MINUTE: Duration = Duration::from_mins(1);
 
 /// What takes longer than this delays pods that somebody looks at.
-pub(super) const SLOW: Duration = Duration::from_secs(10);
+pub(crate) const SLOW: Duration = Duration::from_secs(10);
 
 /// More than this is printed by nobody who has an answer; our own hosts read no more.
-pub(super) const MOST_OUTPUT: usize = 8 << 20;
+pub(crate) const MOST_OUTPUT: usize = 8 << 20;
 
 /// How many run at once: a node that starts with a full queue of pods.
-pub(super) const AT_ONCE: usize = 8;
+pub(crate) const AT_ONCE: usize = 8;
 
 /// An image of a registry that nobody can have.
-pub(super) const UNKNOWN_IMAGE: &str = "nobody.keyfob.invalid/conformance/unknown";
+pub(crate) const UNKNOWN_IMAGE: &str = "nobody.keyfob.invalid/conformance/unknown";
 
 /// Of the shape of a service account's token, with an end far away and no signature that anybody would take.
-pub(super) const MADE_UP_TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6Im1hZGUtdXAifQ.\
+pub(crate) const MADE_UP_TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6Im1hZGUtdXAifQ.\
      eyJhdWQiOlsia2V5Zm9iLWNvbmZvcm1hbmNlIl0sImV4cCI6NDA3MDkwODgwMCwiaXNzIjoiaHR0cHM6Ly9rdWJlcm5ldGVzLmludmFsaWQiLCJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6a2V5Zm9iOmNvbmZvcm1hbmNlIn0.\
      bm90LWEtc2lnbmF0dXJlLWp1c3QtYS1jb25mb3JtYW5jZS1jaGVjaw";
 
 /// A plugin, and what it is to be asked.
 #[derive(Clone)]
-pub(super) struct Subject {
-    pub(super) program: Program,
-    pub(super) args: Vec<OsString>,
-    pub(super) env: Vec<(String, Secret<String>)>,
-    pub(super) images: Vec<ImageRef>,
-    pub(super) token: Option<Secret<String>>,
-    pub(super) annotations: BTreeMap<String, String>,
-    pub(super) timeout: Duration,
-    pub(super) no_answer: NoAnswer,
+pub(crate) struct Subject {
+    pub(crate) program: Program,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(String, Secret<String>)>,
+    pub(crate) images: Vec<ImageRef>,
+    pub(crate) token: Option<Secret<String>>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) timeout: Duration,
+    pub(crate) no_answer: NoAnswer,
 }
 
 /// One run's purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Probe {
+pub(crate) enum Probe {
     /// What a kubelet asks, about the image of this number.
     Image(usize),
     /// The same about the first image, in an older version.
@@ -89,7 +89,7 @@ impl Purpose for Probe {
 }
 
 impl Subject {
-    pub(super) fn new(program: Program, image: ImageRef) -> Self {
+    pub(crate) fn new(program: Program, image: ImageRef) -> Self {
         Self {
             program,
             args: Vec::new(),
@@ -103,7 +103,7 @@ impl Subject {
     }
 
     /// Everything that is run after the first image, in order.
-    pub(super) fn further_probes(&self) -> impl Iterator<Item = Probe> {
+    pub(crate) fn further_probes(&self) -> impl Iterator<Item = Probe> {
         let older = ProviderVersion::ALL.into_iter().filter(|it| *it != ProviderVersion::V1);
         let made_up = self.token.is_none().then_some(Probe::ServiceAccount);
         (1..self.images.len())
@@ -115,7 +115,7 @@ impl Subject {
             .chain(std::iter::repeat_n(Probe::AtOnce, AT_ONCE))
     }
 
-    pub(super) fn invocation(&self, probe: Probe) -> Invocation {
+    pub(crate) fn invocation(&self, probe: Probe) -> Invocation {
         let limits = Limits { stdout: MOST_OUTPUT, ..Limits::default() };
         let mut invocation = Invocation::new(self.program.clone())
             .args(&self.args)
@@ -137,12 +137,12 @@ impl Subject {
     }
 
     /// The token that some of the runs bring.
-    pub(super) fn token_or_made_up(&self) -> Secret<String> {
+    pub(crate) fn token_or_made_up(&self) -> Secret<String> {
         self.token.clone().unwrap_or_else(|| MADE_UP_TOKEN.into())
     }
 
     /// The variables whose names say that they are secrets.
-    pub(super) fn secret_variables(&self) -> impl Iterator<Item = &(String, Secret<String>)> {
+    pub(crate) fn secret_variables(&self) -> impl Iterator<Item = &(String, Secret<String>)> {
         self.env.iter().filter(|(name, _)| speaks_of_a_secret(name))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
+use crate::{
     case::{Case, Likeness},
     common::{self, Purpose as _},
     observe::{End, Observed, span},
@@ -11,12 +11,12 @@ use super::{
     requests::alike,
 };
 
-pub(super) fn repeated(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn repeated(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "answer each request for itself: a kubelet asks again whenever its cache is empty";
     case.for_run(Probe::Again, |run| alike(case.likeness(run), "the same answer", advice))
 }
 
-pub(super) fn concurrent(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn concurrent(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "share no file or port between runs without a lock: a kubelet runs a plugin for several pulls at once";
     let mut runs: Vec<_> = case.runs.iter().filter(|run| run.probe == Probe::AtOnce).collect();
     let all = runs.len();
@@ -35,12 +35,12 @@ pub(super) fn concurrent(case: &Case<'_>) -> Vec<Verdict> {
     vec![told]
 }
 
-pub(super) fn closed_stdout(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn closed_stdout(case: &Case<'_>) -> Vec<Verdict> {
     let had_an_answer = case.first_answer().is_some();
     case.for_run(Probe::ClosedStdout, |run| common::closed_stdout(run, had_an_answer))
 }
 
-pub(super) fn time(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn time(case: &Case<'_>) -> Vec<Verdict> {
     if let Some(run) = case.run(Probe::Image(0))
         && let End::Hung(after) = run.end
     {
@@ -66,7 +66,7 @@ fn quick(slowest: Duration, probe: Probe) -> Verdict {
     }
 }
 
-pub(super) fn leftovers(case: &Case<'_>) -> Vec<Verdict> {
+pub(crate) fn leftovers(case: &Case<'_>) -> Vec<Verdict> {
     let advice = "wait for what it starts, or give that other streams: a kubelet waits until all have closed them, even \
                   beyond its minute";
     common::leftovers(&case.runs, advice)
