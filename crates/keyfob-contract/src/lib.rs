@@ -2,33 +2,42 @@
 //!
 //! # Modules
 //!
-//! The plan (`plan`) says what is sent, `observe` runs it, and each check is a pure function of what was observed. The
-//! tables of the checks are in `provider` and `client`.
-//! [`checks()`] and [`client_checks`] list them.
+//! The two exec protocols are two implementations of one trait (`protocol`): `provider` for the plugins of a kubelet and
+//! `client` for those of a kubeconfig. Each says what its plugins are asked (`plan`) and has the checks that are its own. The
+//! rest is written once: `observe` runs the plan, and each check is a pure function of what was observed (`case`). `process`
+//! has the checks of processes, and `response` what the checks of responses have in common. [`checks()`] and
+//! [`client_checks`] list all checks.
 
+mod case;
+mod checks;
 mod client;
-mod common;
 mod observe;
+mod plugin;
+mod process;
+mod protocol;
 mod provider;
 mod report;
+mod response;
 mod secrets;
-mod table;
 
 use std::{ffi::OsString, sync::Arc, time::Duration};
 
-use keyfob_api::{ImageRef, Secret};
+use keyfob_api::Secret;
 use keyfob_exec::{Program, Runner};
 
-pub use client::{ClientConformance, client_checks};
-pub use provider::checks::checks;
-use provider::{
-    case, case::Case, keys, plan, plan::Subject, requests, response, runs, start, stderr,
-};
+use case::Case;
+pub use client::{Client, ClientConformance, client_checks};
+use plugin::Plugin;
+use protocol::Protocol;
+pub use provider::{Conformance, Provider, checks};
 pub use report::{Finding, Grade, Report};
 
-/// A plugin, and what it is to be asked.
+/// A plugin, and what it is to be asked. The protocol is that of [`Conformance`] or of [`ClientConformance`].
 #[derive(Debug, Clone)]
-pub struct Conformance(Subject);
+pub struct PluginConformance<P> {
+    plugin: Plugin,
+    protocol: P,
+}
 
 /// What it means that a plugin fails, or has nothing, for an image it is asked about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,64 +51,46 @@ pub enum NoAnswer {
     MayBe,
 }
 
-impl Conformance {
-    /// This plugin, asked about an image that it has a login for.
-    pub fn of(program: Program, image: ImageRef) -> Self {
-        Self(Subject::new(program, image))
-    }
-
-    /// One more image.
-    #[must_use]
-    pub fn image(mut self, image: ImageRef) -> Self {
-        self.0.images.push(image);
-        self
+impl<P> PluginConformance<P> {
+    fn new(program: Program, protocol: P) -> Self {
+        Self { plugin: Plugin::new(program), protocol }
     }
 
     /// More arguments.
     #[must_use]
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        self.0.args.extend(args.into_iter().map(Into::into));
+        self.plugin.args.extend(args.into_iter().map(Into::into));
         self
     }
 
     /// A variable over the environment.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
-        self.0.env.push((name.into(), value.into()));
+        self.plugin.env.push((name.into(), value.into()));
         self
     }
 
-    /// The token of a service account, sent with every request. Without one, a single request brings a made-up token.
-    #[must_use]
-    pub fn token(mut self, token: impl Into<Secret<String>>) -> Self {
-        self.0.token = Some(token.into());
-        self
-    }
-
-    /// An annotation of the service account, sent with every request.
-    #[must_use]
-    pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.0.annotations.insert(key.into(), value.into());
-        self
-    }
-
-    /// When a run is killed; the kubelet's minute unless told.
+    /// When a run is killed; after a minute unless told, as by a kubelet.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.0.timeout = timeout;
+        self.plugin.timeout = timeout;
         self
     }
 
     /// Whether it must have an answer.
     #[must_use]
     pub fn no_answer(mut self, no_answer: NoAnswer) -> Self {
-        self.0.no_answer = no_answer;
+        self.plugin.no_answer = no_answer;
         self
     }
+}
 
-    /// Runs the plugin some twenty times, and judges.
-    pub async fn report(&self, runner: Arc<dyn Runner>) -> Report {
-        let runs = self.0.observe(runner).await;
-        Report { findings: provider::checks::judge(&Case::new(&self.0, runs)) }
-    }
+/// Runs the plugin as often as its protocol needs, and judges.
+async fn report<P: Protocol>(
+    conformance: &PluginConformance<P>,
+    runner: Arc<dyn Runner>,
+) -> Report {
+    let started = conformance.plugin.clock.now().into();
+    let runs = observe::observe(conformance, &runner).await;
+    Report { findings: checks::judge(&Case::new(conformance, started, runs)) }
 }

@@ -1,4 +1,4 @@
-//! One run, and what was seen of it.
+//! The runs of a plugin, and what was seen of each.
 
 use std::{
     sync::{
@@ -8,30 +8,30 @@ use std::{
     time::Duration,
 };
 
-use keyfob_api::{Chain, CredentialProviderResponse, ProviderVersion, ResponseError, Secret};
+use keyfob_api::{Chain, Secret};
 use keyfob_exec::{Invocation, RunError, Runner, Status, StderrTail, Watch};
 use tokio::task::JoinSet;
 
-use super::provider::plan::{Probe, Subject};
+use crate::{PluginConformance, plugin::AT_ONCE, protocol::Protocol};
 
 /// All there is to see of a run.
 #[derive(Debug)]
-pub(super) struct Observed<P = Probe> {
-    pub(super) probe: P,
-    pub(super) end: End,
-    pub(super) stdout: Secret<Vec<u8>>,
+pub(crate) struct Observed<P: Protocol> {
+    pub(crate) probe: P::Probe,
+    pub(crate) end: End,
+    pub(crate) stdout: Secret<Vec<u8>>,
     /// As it came.
-    pub(super) stderr: Secret<Vec<u8>>,
-    /// What may be shown of it, on one line; secrets of other runs are still to be cut out.
-    pub(super) said: String,
+    pub(crate) stderr: Secret<Vec<u8>>,
+    /// What may be shown of stderr, on one line; secrets of other runs are still to be cut out.
+    pub(crate) stderr_line: String,
     /// Something that it started held its output when it had exited.
-    pub(super) held: bool,
-    pub(super) elapsed: Duration,
+    pub(crate) held: bool,
+    pub(crate) elapsed: Duration,
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     NotStarted(String),
     Ended(Status),
     /// Killed after this time.
@@ -40,10 +40,10 @@ pub(super) enum End {
     Flood,
 }
 
-/// What whoever asked makes of a run: a kubelet, unless told.
+/// What the caller makes of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Heard<A = CredentialProviderResponse, E = ResponseError> {
-    Answer(A),
+pub(crate) enum Heard<R, E> {
+    Answer(R),
     Unreadable(E),
     /// Exit code 0 and nothing on stdout.
     Nothing,
@@ -54,9 +54,9 @@ pub(super) enum Heard<A = CredentialProviderResponse, E = ResponseError> {
     NotStarted,
 }
 
-impl<A, E> Heard<A, E> {
+impl<R, E> Heard<R, E> {
     /// What no plugin may do, whatever it is asked.
-    pub(super) fn crash(&self) -> Option<String> {
+    pub(crate) fn crash(&self) -> Option<String> {
         match self {
             Self::Failed(status @ Status::Signaled(_)) => Some(format!("it crashed: {status}")),
             Self::Hung(after) => Some(format!("it was still running after {}", span(*after))),
@@ -66,50 +66,64 @@ impl<A, E> Heard<A, E> {
 }
 
 /// A time that a person can read.
-pub(super) fn span(time: Duration) -> String {
+pub(crate) fn span(time: Duration) -> String {
     match time.as_millis() {
         millis @ 0..1_000 => format!("{millis} ms"),
         _ => format!("{:.1} s", time.as_secs_f64()),
     }
 }
 
-impl<P> Observed<P> {
+impl<P: Protocol> Observed<P> {
     /// Runs it.
-    pub(super) async fn of(probe: P, invocation: Invocation, runner: &dyn Runner) -> Self {
+    async fn of(probe: P::Probe, invocation: Invocation, runner: &dyn Runner) -> Self {
         let seen = Arc::new(Seen::default());
-        let (end, stdout, said, elapsed) = match runner.run(&invocation.watch(seen.clone())).await {
-            Ok(run) => (End::Ended(run.status), run.stdout, run.stderr, run.elapsed),
-            Err(error) => {
-                let elapsed = error.elapsed().unwrap_or_default();
-                let (end, said) = failed(error);
-                (end, Secret::default(), said, elapsed)
-            }
-        };
+        let (end, stdout, stderr_line, elapsed) =
+            match runner.run(&invocation.watch(seen.clone())).await {
+                Ok(run) => (End::Ended(run.status), run.stdout, run.stderr, run.elapsed),
+                Err(error) => {
+                    let elapsed = error.elapsed().unwrap_or_default();
+                    let (end, stderr_line) = failed(error);
+                    (end, Secret::default(), stderr_line, elapsed)
+                }
+            };
         let stderr = std::mem::take(&mut *seen.stderr());
         let (stderr, held) = (Secret::new(stderr), seen.held.load(Ordering::Relaxed));
-        Self { probe, end, stdout, stderr, said: said.to_string(), held, elapsed }
+        Self { probe, end, stdout, stderr, stderr_line: stderr_line.to_string(), held, elapsed }
     }
 
-    pub(super) fn was_started(&self) -> bool {
+    pub(crate) fn was_started(&self) -> bool {
         !matches!(self.end, End::NotStarted(_))
     }
 
     /// Whether it came to an end by itself, or can be told to at least.
-    pub(super) fn has_an_end(&self) -> bool {
+    pub(crate) fn has_an_end(&self) -> bool {
         matches!(self.end, End::Ended(_) | End::Flood)
     }
 
-    pub(super) fn went_well(&self) -> bool {
+    pub(crate) fn went_well(&self) -> bool {
         self.end == End::Ended(Status::Exited(0))
     }
 
-    pub(super) fn heard_by<A, E>(&self, decode: impl FnOnce(&[u8]) -> Result<A, E>) -> Heard<A, E> {
+    /// Whether nothing is on stderr.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.stderr.expose().trim_ascii().is_empty()
+    }
+
+    /// What a caller makes of the run that asked in the current version.
+    pub(crate) fn heard(&self) -> Heard<P::Response, P::Error> {
+        self.heard_by(P::decode)
+    }
+
+    pub(crate) fn heard_by(
+        &self,
+        decode: impl FnOnce(&[u8]) -> Result<P::Response, P::Error>,
+    ) -> Heard<P::Response, P::Error> {
         match self.end {
             End::Ended(Status::Exited(0)) if self.stdout.expose().trim_ascii().is_empty() => {
                 Heard::Nothing
             }
             End::Ended(Status::Exited(0)) => match decode(self.stdout.expose()) {
-                Ok(answer) => Heard::Answer(answer),
+                Ok(response) => Heard::Answer(response),
                 Err(error) => Heard::Unreadable(error),
             },
             End::Ended(status) => Heard::Failed(status),
@@ -118,43 +132,37 @@ impl<P> Observed<P> {
             End::NotStarted(_) => Heard::NotStarted,
         }
     }
-}
 
-impl Observed {
-    pub(super) fn heard(&self, version: ProviderVersion) -> Heard {
-        self.heard_by(|stdout| CredentialProviderResponse::decode(stdout, version))
-    }
-
-    /// The answer, even one that says it is of another version.
-    pub(super) fn answer(&self) -> Option<CredentialProviderResponse> {
-        self.went_well()
-            .then(|| CredentialProviderResponse::decode_any_version(self.stdout.expose()))?
-            .ok()
+    /// The response, even one of another version than was asked for.
+    pub(crate) fn response(&self) -> Option<P::Response> {
+        self.went_well().then(|| P::decode_any_version(self.stdout.expose()))?.ok()
     }
 }
 
-impl Subject {
-    /// Runs the whole plan. A plugin that cannot be started, or does not end, is run only once.
-    pub(super) async fn observe(&self, runner: Arc<dyn Runner>) -> Vec<Observed> {
-        let mut runs = vec![self.observe_one(Probe::Image(0), &*runner).await];
-        if !runs.iter().all(Observed::has_an_end) {
+/// Runs the whole plan. A plugin that cannot be started, or does not end, is run only once.
+pub(crate) async fn observe<P: Protocol>(
+    PluginConformance { plugin, protocol }: &PluginConformance<P>,
+    runner: &Arc<dyn Runner>,
+) -> Vec<Observed<P>> {
+    let mut runs = Vec::new();
+    for probe in std::iter::once(P::FIRST).chain(protocol.further_probes()) {
+        let invocation = plugin.invocation(protocol, probe, P::reference(&runs));
+        let run = Observed::of(probe, invocation, &**runner).await;
+        let has_an_end = run.has_an_end();
+        runs.push(run);
+        if probe == P::FIRST && !has_an_end {
             return runs;
         }
-        for probe in self.further_probes().filter(|probe| *probe != Probe::AtOnce) {
-            runs.push(self.observe_one(probe, &*runner).await);
-        }
-        let mut at_once = JoinSet::new();
-        for probe in self.further_probes().filter(|probe| *probe == Probe::AtOnce) {
-            let (subject, runner) = (self.clone(), Arc::clone(&runner));
-            at_once.spawn(async move { subject.observe_one(probe, &*runner).await });
-        }
-        runs.extend(at_once.join_all().await);
-        runs
     }
-
-    async fn observe_one(&self, probe: Probe, runner: &dyn Runner) -> Observed {
-        Observed::of(probe, self.invocation(probe), runner).await
+    let reference = P::reference(&runs);
+    let mut at_once = JoinSet::new();
+    for _ in 0..AT_ONCE {
+        let invocation = plugin.invocation(protocol, P::AT_ONCE, reference);
+        let runner = Arc::clone(runner);
+        at_once.spawn(async move { Observed::of(P::AT_ONCE, invocation, &*runner).await });
     }
+    runs.extend(at_once.join_all().await);
+    runs
 }
 
 fn failed(error: RunError) -> (End, StderrTail) {

@@ -52,27 +52,27 @@ pub enum Grade {
 
 /// What a check says, before it is known which check it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) grade: Grade,
-    pub(super) image: Option<String>,
-    pub(super) reason: String,
-    pub(super) advice: String,
+pub(crate) struct Verdict {
+    pub(crate) grade: Grade,
+    pub(crate) image: Option<String>,
+    pub(crate) reason: String,
+    pub(crate) advice: String,
 }
 
 impl Verdict {
-    pub(super) fn pass(reason: impl Into<String>) -> Self {
+    pub(crate) fn pass(reason: impl Into<String>) -> Self {
         Self::new(Grade::Pass, reason, "")
     }
 
-    pub(super) fn warn(reason: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub(crate) fn warn(reason: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Grade::Warn, reason, advice)
     }
 
-    pub(super) fn fail(reason: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub(crate) fn fail(reason: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Grade::Fail, reason, advice)
     }
 
-    pub(super) fn not_checked(reason: impl Into<String>) -> Self {
+    pub(crate) fn not_checked(reason: impl Into<String>) -> Self {
         Self::new(Grade::NotChecked, reason, "")
     }
 
@@ -80,7 +80,7 @@ impl Verdict {
         Self { grade, image: None, reason: reason.into(), advice: advice.into() }
     }
 
-    pub(super) fn found_by(self, check: &'static str) -> Finding {
+    pub(crate) fn found_by(self, check: &'static str) -> Finding {
         let Self { grade, image, reason, advice } = self;
         Finding { check, grade, image, reason, advice }
     }

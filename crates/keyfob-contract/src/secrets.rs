@@ -3,13 +3,13 @@
 use std::fmt::Display;
 
 use keyfob_api::{
-    CredentialProviderResponse, Redactor, Secret,
+    Redactor, Secret,
     document::{Document, Node, Value},
 };
 
-use super::{
+use crate::{
     observe::{Heard, Observed, span},
-    provider::plan::Subject,
+    protocol::Protocol,
 };
 
 /// A text shorter than this stands in too many others to be told from them.
@@ -17,7 +17,7 @@ const SHORTEST: usize = 6;
 
 /// What the plugin was given, and what it printed.
 #[derive(Debug)]
-pub(super) struct Secrets {
+pub(crate) struct Secrets {
     /// Each with what it is.
     known: Vec<(String, Secret<String>)>,
     /// What was printed and cannot be read as an answer: any of it may be one.
@@ -25,22 +25,7 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    pub(super) fn of(subject: &Subject, runs: &[Observed]) -> Self {
-        let token = ("the service account's token".to_owned(), subject.token_or_made_up());
-        let variable = |(name, value): &(String, Secret<String>)| {
-            (format!("the value of {name}"), value.clone())
-        };
-        let printed = runs.iter().flat_map(|run| passwords(run.stdout.expose()));
-        let password = |password| ("a password that it hands out".to_owned(), password);
-        let known = std::iter::once(token).chain(subject.secret_variables().map(variable));
-        let is_unreadable = |run: &&Observed| {
-            CredentialProviderResponse::decode_any_version(run.stdout.expose()).is_err()
-        };
-        let unreadable = runs.iter().filter(is_unreadable).map(|run| run.stdout.clone());
-        Self::new(known.chain(printed.map(password)), unreadable)
-    }
-
-    pub(super) fn new(
+    pub(crate) fn new(
         known: impl IntoIterator<Item = (String, Secret<String>)>,
         unreadable: impl IntoIterator<Item = Secret<Vec<u8>>>,
     ) -> Self {
@@ -48,7 +33,7 @@ impl Secrets {
     }
 
     /// What a text holds that it must not.
-    pub(super) fn found_in(&self, text: &[u8]) -> Option<&str> {
+    pub(crate) fn found_in(&self, text: &[u8]) -> Option<&str> {
         let text = String::from_utf8_lossy(text);
         let stands = |secret: &Secret<String>| {
             secret.expose().len() >= SHORTEST && text.contains(secret.expose().as_str())
@@ -57,14 +42,18 @@ impl Secrets {
     }
 
     /// What went wrong with a run that has no answer.
-    pub(super) fn told<P, A, E: Display>(&self, run: &Observed<P>, heard: &Heard<A, E>) -> String {
+    pub(crate) fn failure<P: Protocol, R, E: Display>(
+        &self,
+        run: &Observed<P>,
+        heard: &Heard<R, E>,
+    ) -> String {
         match heard {
             Heard::Answer(_) => "it answered".to_owned(),
             Heard::Unreadable(error) => format!("its answer cannot be read: {error}"),
             Heard::Nothing => "exit code 0, and nothing on stdout".to_owned(),
-            Heard::Failed(status) => format!("{status}{}", self.said_by(run)),
+            Heard::Failed(status) => format!("{status}{}", self.stderr_excerpt(run)),
             Heard::Hung(after) => {
-                format!("it was still running after {}{}", span(*after), self.said_by(run))
+                format!("it was still running after {}{}", span(*after), self.stderr_excerpt(run))
             }
             Heard::Flood => "it printed without end".to_owned(),
             Heard::NotStarted => "it could not be started".to_owned(),
@@ -72,9 +61,9 @@ impl Secrets {
     }
 
     /// What a plugin said on stderr, as far as that may be shown.
-    pub(super) fn said_by<P>(&self, run: &Observed<P>) -> String {
+    pub(crate) fn stderr_excerpt<P: Protocol>(&self, run: &Observed<P>) -> String {
         const MOST: usize = 300;
-        let text = self.redact(&run.said);
+        let text = self.redact(&run.stderr_line);
         match text.char_indices().nth(MOST) {
             None if text.is_empty() => String::new(),
             None => format!("; it said: {text}"),
@@ -92,7 +81,7 @@ impl Secrets {
 }
 
 /// Every password in what was printed, even if it is no answer.
-pub(super) fn passwords(stdout: &[u8]) -> Vec<Secret<String>> {
+pub(crate) fn passwords(stdout: &[u8]) -> Vec<Secret<String>> {
     let mut found = Vec::new();
     let Ok(document) = Document::read(stdout) else { return found };
     let mut nodes: Vec<&Node> = vec![&document.root];

@@ -3,13 +3,12 @@
 use keyfob_api::{ExecCredentialStatus, Timestamp};
 
 use super::{
-    super::report::Verdict,
-    case::Case,
-    pem,
-    response::{Part, part, text_at},
+    Client, pem,
+    response::{Part, text_at},
 };
+use crate::{case::Case, report::Verdict, response::fault_of_part};
 
-pub(super) fn token(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn token(case: &Case<'_, Client>) -> Vec<Verdict> {
     of_status(case, |status| {
         let Some(token) = &status.token else {
             return Verdict::pass("none; there is a certificate");
@@ -31,7 +30,7 @@ fn usable_token(token: &str) -> Verdict {
     }
 }
 
-pub(super) fn identity(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn identity(case: &Case<'_, Client>) -> Vec<Verdict> {
     let advice = "write PEM: the certificate first and those above it behind it; the key without a passphrase";
     of_status(case, |status| {
         let Some(identity) = &status.identity else {
@@ -44,13 +43,13 @@ pub(super) fn identity(case: &Case<'_>) -> Vec<Verdict> {
     })
 }
 
-pub(super) fn expiry(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn expiry(case: &Case<'_, Client>) -> Vec<Verdict> {
     let advice = "write the end in UTC, such as \"2030-01-01T00:00:00Z\"";
-    case.for_usual(|run| {
-        part(run, Part::Expiry, advice).unwrap_or_else(|| match run.answer() {
+    case.for_reference(|run| {
+        fault_of_part(run, Part::Expiry, advice).unwrap_or_else(|| match run.response() {
             Some(status) => {
                 let written = text_at(run, &["status", "expirationTimestamp"]).unwrap_or_default();
-                sensible(status.expiration, &written, case.now)
+                sensible(status.expiration, &written, case.started)
             }
             None => Verdict::not_checked("the answer could not be read that far"),
         })
@@ -86,10 +85,10 @@ fn sensible(end: Option<Timestamp>, written: &str, now: Timestamp) -> Verdict {
 
 /// Judges what is in an answer that can be read.
 fn of_status(
-    case: &Case<'_>,
+    case: &Case<'_, Client>,
     judge: impl FnOnce(&ExecCredentialStatus) -> Verdict,
 ) -> Vec<Verdict> {
-    case.for_usual(|run| match run.answer() {
+    case.for_reference(|run| match run.response() {
         Some(status) => judge(&status),
         None => Verdict::not_checked("there was no credential"),
     })

@@ -2,20 +2,21 @@
 
 use keyfob_api::{ImageRef, InvalidKey, RegistryKey};
 
+use super::Provider;
 use crate::{case::Case, report::Verdict};
 
-pub(crate) fn keys(case: &Case<'_>) -> Vec<Verdict> {
-    case.for_each_image(|image, run| match run.answer() {
-        Some(answer) if !answer.auth.is_empty() => {
-            judged(image, answer.auth.iter().map(|(key, _)| key.as_str()))
+pub(super) fn keys(case: &Case<'_, Provider>) -> Vec<Verdict> {
+    case.for_each_image(|image, run| match run.response() {
+        Some(response) if !response.auth.is_empty() => {
+            judged(image, response.auth.iter().map(|(key, _)| key.as_str()))
         }
         _ => Verdict::not_checked("there was no login"),
     })
 }
 
-pub(crate) fn logins(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn logins(case: &Case<'_, Provider>) -> Vec<Verdict> {
     case.for_each_image(|_, run| {
-        let auth = run.answer().map(|answer| answer.auth).unwrap_or_default();
+        let auth = run.response().map(|response| response.auth).unwrap_or_default();
         let lacks = |what: fn(&keyfob_api::AuthConfig) -> bool| auth.iter().any(|it| what(&it.1));
         if auth.is_empty() {
             Verdict::not_checked("there was no login")
@@ -33,7 +34,7 @@ const LEAVE_OUT: &str = "leave out what is no login: registries refuse half of o
                          credentials might not";
 
 /// Whether a key's login is used for an image.
-pub(crate) fn serves(key: &RegistryKey, image: &ImageRef) -> bool {
+pub(super) fn serves(key: &RegistryKey, image: &ImageRef) -> bool {
     let matches = image.target().is_ok_and(|target| key.matches(&target));
     matches || (key.is_docker_hub() && image.registry() == "docker.io")
 }

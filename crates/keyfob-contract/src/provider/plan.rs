@@ -1,47 +1,19 @@
 //! What a plugin is asked, and how.
 
-use std::{collections::BTreeMap, ffi::OsString, fmt, time::Duration};
-
 use keyfob_api::{
-    CredentialProviderRequest, ImageRef, ProviderVersion, RegistryCredentialPluginRequest, Secret,
-    speaks_of_a_secret,
+    CredentialProviderRequest, ProviderVersion, RegistryCredentialPluginRequest, Secret,
 };
-use keyfob_exec::{Invocation, Limits, Program, Stdin, Stdout};
+use keyfob_exec::Stdin;
 
-use crate::{NoAnswer, common::Purpose};
-
-/// When a kubelet gives up.
-pub(crate) const KUBELETS_MINUTE: Duration = Duration::from_mins(1);
-
-/// What takes longer than this delays pods that somebody looks at.
-pub(crate) const SLOW: Duration = Duration::from_secs(10);
-
-/// More than this is printed by nobody who has an answer; our own hosts read no more.
-pub(crate) const MOST_OUTPUT: usize = 8 << 20;
-
-/// How many run at once: a node that starts with a full queue of pods.
-pub(crate) const AT_ONCE: usize = 8;
+use super::Provider;
 
 /// An image of a registry that nobody can have.
-pub(crate) const UNKNOWN_IMAGE: &str = "nobody.keyfob.invalid/conformance/unknown";
+pub(super) const UNKNOWN_IMAGE: &str = "nobody.keyfob.invalid/conformance/unknown";
 
 /// Of the shape of a service account's token, with an end far away and no signature that anybody would take.
-pub(crate) const MADE_UP_TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6Im1hZGUtdXAifQ.\
+pub(super) const MADE_UP_TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6Im1hZGUtdXAifQ.\
      eyJhdWQiOlsia2V5Zm9iLWNvbmZvcm1hbmNlIl0sImV4cCI6NDA3MDkwODgwMCwiaXNzIjoiaHR0cHM6Ly9rdWJlcm5ldGVzLmludmFsaWQiLCJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6a2V5Zm9iOmNvbmZvcm1hbmNlIn0.\
      bm90LWEtc2lnbmF0dXJlLWp1c3QtYS1jb25mb3JtYW5jZS1jaGVjaw";
-
-/// A plugin, and what it is to be asked.
-#[derive(Clone)]
-pub(crate) struct Subject {
-    pub(crate) program: Program,
-    pub(crate) args: Vec<OsString>,
-    pub(crate) env: Vec<(String, Secret<String>)>,
-    pub(crate) images: Vec<ImageRef>,
-    pub(crate) token: Option<Secret<String>>,
-    pub(crate) annotations: BTreeMap<String, String>,
-    pub(crate) timeout: Duration,
-    pub(crate) no_answer: NoAnswer,
-}
 
 /// One run's purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +42,9 @@ pub(crate) enum Probe {
     FirstKep,
 }
 
-impl Purpose for Probe {
-    fn when(self) -> &'static str {
+impl Probe {
+    /// Which run it is, in a report.
+    pub(super) fn when(self) -> &'static str {
         match self {
             Self::Image(_) => "when asked as a kubelet asks",
             Self::Version(_) => "when asked in an older version",
@@ -88,22 +61,9 @@ impl Purpose for Probe {
     }
 }
 
-impl Subject {
-    pub(crate) fn new(program: Program, image: ImageRef) -> Self {
-        Self {
-            program,
-            args: Vec::new(),
-            env: Vec::new(),
-            images: vec![image],
-            token: None,
-            annotations: BTreeMap::new(),
-            timeout: KUBELETS_MINUTE,
-            no_answer: NoAnswer::default(),
-        }
-    }
-
-    /// Everything that is run after the first image, in order.
-    pub(crate) fn further_probes(&self) -> impl Iterator<Item = Probe> {
+impl Provider {
+    /// Everything that is run after the first image, but for those at once.
+    pub(super) fn probes_after_the_first(&self) -> impl Iterator<Item = Probe> {
         let older = ProviderVersion::ALL.into_iter().filter(|it| *it != ProviderVersion::V1);
         let made_up = self.token.is_none().then_some(Probe::ServiceAccount);
         (1..self.images.len())
@@ -112,48 +72,14 @@ impl Subject {
             .chain([Probe::UnknownImage, Probe::NoStdin, Probe::HugeRequest, Probe::ExtraFields])
             .chain(made_up)
             .chain([Probe::Again, Probe::ClosedStdout, Probe::FirstKep])
-            .chain(std::iter::repeat_n(Probe::AtOnce, AT_ONCE))
-    }
-
-    pub(crate) fn invocation(&self, probe: Probe) -> Invocation {
-        let limits = Limits { stdout: MOST_OUTPUT, ..Limits::default() };
-        let mut invocation = Invocation::new(self.program.clone())
-            .args(&self.args)
-            .stdin(self.stdin(probe))
-            .limits(limits)
-            .deadline(self.deadline(probe))
-            .redact(self.token_or_made_up());
-        for (name, value) in &self.env {
-            invocation = invocation.env(name, value.expose());
-        }
-        for (_, value) in self.secret_variables() {
-            invocation = invocation.redact(value.clone());
-        }
-        match probe {
-            Probe::ClosedStdout => invocation.stdout(Stdout::Closed),
-            Probe::FirstKep => invocation.args(["get-credentials"]),
-            _ => invocation,
-        }
     }
 
     /// The token that some of the runs bring.
-    pub(crate) fn token_or_made_up(&self) -> Secret<String> {
+    pub(super) fn token_or_made_up(&self) -> Secret<String> {
         self.token.clone().unwrap_or_else(|| MADE_UP_TOKEN.into())
     }
 
-    /// The variables whose names say that they are secrets.
-    pub(crate) fn secret_variables(&self) -> impl Iterator<Item = &(String, Secret<String>)> {
-        self.env.iter().filter(|(name, _)| speaks_of_a_secret(name))
-    }
-
-    fn deadline(&self, probe: Probe) -> Duration {
-        match probe {
-            Probe::NoStdin | Probe::FirstKep => self.timeout.min(SLOW),
-            _ => self.timeout,
-        }
-    }
-
-    fn stdin(&self, probe: Probe) -> Stdin {
+    pub(super) fn stdin(&self, probe: Probe) -> Stdin {
         let request = self.request(probe);
         Stdin::Bytes(match probe {
             Probe::NoStdin => return Stdin::Null,
@@ -189,17 +115,6 @@ impl Subject {
     }
 }
 
-/// Arguments and variables may hold secrets.
-impl fmt::Debug for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let images: Vec<_> = self.images.iter().map(ImageRef::repository).collect();
-        f.debug_struct("Subject")
-            .field("program", &self.program)
-            .field("images", &images)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A kubelet of the years to come.
 fn with_unknown_fields(request: &Secret<Vec<u8>>) -> Secret<Vec<u8>> {
     const FIELDS: &[u8] =
@@ -211,21 +126,22 @@ fn with_unknown_fields(request: &Secret<Vec<u8>>) -> Secret<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use keyfob_api::ImageRef;
+
     use super::*;
 
-    fn subject() -> Subject {
-        let image = ImageRef::parse("r.io/app:1").unwrap();
-        Subject::new(Program::at("/opt/plugin").unwrap(), image)
+    fn provider() -> Provider {
+        Provider::new(ImageRef::parse("r.io/app:1").unwrap())
     }
 
-    fn sent(subject: &Subject, probe: Probe) -> CredentialProviderRequest {
-        let Stdin::Bytes(stdin) = subject.stdin(probe) else { panic!("nothing is sent") };
+    fn sent(provider: &Provider, probe: Probe) -> CredentialProviderRequest {
+        let Stdin::Bytes(stdin) = provider.stdin(probe) else { panic!("nothing is sent") };
         CredentialProviderRequest::decode(stdin.expose()).unwrap().1
     }
 
     #[test]
     fn a_plugin_is_asked_as_a_kubelet_asks_it() {
-        let asked = sent(&subject(), Probe::Image(0));
+        let asked = sent(&provider(), Probe::Image(0));
 
         let want = CredentialProviderRequest { image: "r.io/app".into(), ..Default::default() };
         assert_eq!(asked, want);
@@ -233,31 +149,31 @@ mod tests {
 
     #[test]
     fn unknown_fields_change_nothing_else() {
-        let subject = subject();
+        let provider = provider();
 
-        assert_eq!(sent(&subject, Probe::ExtraFields), sent(&subject, Probe::Image(0)));
-        let Stdin::Bytes(stdin) = subject.stdin(Probe::ExtraFields) else { panic!("no stdin") };
+        assert_eq!(sent(&provider, Probe::ExtraFields), sent(&provider, Probe::Image(0)));
+        let Stdin::Bytes(stdin) = provider.stdin(Probe::ExtraFields) else { panic!("no stdin") };
         assert!(String::from_utf8_lossy(stdin.expose()).contains("futureFlag"));
     }
 
     #[test]
     fn a_token_is_made_up_only_if_none_is_given() {
-        let mut subject = subject();
-        let has_made_up = |subject: &Subject| {
-            subject.further_probes().any(|probe| probe == Probe::ServiceAccount)
+        let mut provider = provider();
+        let has_made_up = |provider: &Provider| {
+            provider.probes_after_the_first().any(|probe| probe == Probe::ServiceAccount)
         };
-        assert!(has_made_up(&subject));
-        assert_eq!(sent(&subject, Probe::Image(0)).service_account_token, None);
+        assert!(has_made_up(&provider));
+        assert_eq!(sent(&provider, Probe::Image(0)).service_account_token, None);
 
-        subject.token = Some("given".into());
+        provider.token = Some("given".into());
 
-        assert!(!has_made_up(&subject));
-        assert_eq!(sent(&subject, Probe::Image(0)).service_account_token, Some("given".into()));
+        assert!(!has_made_up(&provider));
+        assert_eq!(sent(&provider, Probe::Image(0)).service_account_token, Some("given".into()));
     }
 
     #[test]
     fn a_huge_request_has_a_mebibyte() {
-        let Stdin::Bytes(stdin) = subject().stdin(Probe::HugeRequest) else { panic!("no stdin") };
+        let Stdin::Bytes(stdin) = provider().stdin(Probe::HugeRequest) else { panic!("no stdin") };
 
         assert!(stdin.expose().len() > 1 << 20);
     }

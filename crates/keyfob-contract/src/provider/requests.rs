@@ -1,52 +1,58 @@
 //! Requests out of the ordinary.
 
 use keyfob_api::{
-    ImageRef, ProviderVersion, RegistryCredentialPluginResponse, RegistryKey, ResponseError,
+    CredentialProviderResponse, ImageRef, ProviderVersion, RegistryCredentialPluginResponse,
+    RegistryKey, ResponseError,
 };
 use keyfob_exec::Status;
 
-use crate::{
-    case::{Case, Likeness},
+use super::{
+    Provider,
     keys::serves,
-    observe::{End, Heard, Observed},
     plan::{Probe, UNKNOWN_IMAGE},
+};
+use crate::{
+    case::{Case, NO_REFERENCE},
+    observe::{End, Heard, Observed},
+    protocol::Protocol as _,
     report::Verdict,
 };
 
-const NO_ANSWER: &str = "there was no answer to compare with";
-
-pub(crate) fn older_versions(case: &Case<'_>) -> Vec<Verdict> {
-    let probes = case.subject.further_probes().filter_map(|probe| match probe {
+pub(super) fn older_versions(case: &Case<'_, Provider>) -> Vec<Verdict> {
+    let probes = case.protocol.probes_after_the_first().filter_map(|probe| match probe {
         Probe::Version(version) => Some((version, case.run(probe)?)),
         _ => None,
     });
     probes.map(|(version, run)| older_version(case, version, run)).collect()
 }
 
-fn older_version(case: &Case<'_>, version: ProviderVersion, run: &Observed) -> Verdict {
+fn older_version(
+    case: &Case<'_, Provider>,
+    version: ProviderVersion,
+    run: &Observed<Provider>,
+) -> Verdict {
     let short = version.api_version().rsplit('/').next().unwrap_or_default();
     let advice =
         "answer in the apiVersion of the request, or exit with 1 and say that it is not supported";
-    match run.heard(version) {
+    match run.heard_by(|stdout| CredentialProviderResponse::decode(stdout, version)) {
         Heard::Answer(_) => Verdict::pass(format!("{short} is answered in {short}")),
         Heard::Unreadable(ResponseError::Version { actual, .. }) => Verdict::fail(
             format!("{short} is answered in another version, which a kubelet refuses: {actual}"),
             advice,
         ),
-        Heard::Failed(Status::Exited(_)) if case.first_answer().is_some() => {
-            Verdict::pass(format!("{short} is refused{}", case.said(run)))
+        Heard::Failed(Status::Exited(_)) if case.reference_response().is_some() => {
+            Verdict::pass(format!("{short} is refused{}", case.secrets.stderr_excerpt(run)))
         }
-        heard => match (case.crash(&heard), case.first_answer()) {
-            (_, Some(_)) => Verdict::fail(format!("{short}: {}", case.told(run, &heard)), advice),
-            (Some(crash), None) => Verdict::fail(format!("{short}: {crash}"), advice),
-            (None, None) => Verdict::not_checked(format!("{short}: {NO_ANSWER}")),
-        },
+        heard => {
+            let verdict = case.judge_failure(run, &heard, advice);
+            Verdict { reason: format!("{short}: {}", verdict.reason), ..verdict }
+        }
     }
 }
 
-pub(crate) fn unknown_image(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn unknown_image(case: &Case<'_, Provider>) -> Vec<Verdict> {
     let advice = "answer with an empty auth, or exit with 1 and say why";
-    case.for_run(Probe::UnknownImage, |run| match run.heard(ProviderVersion::V1) {
+    case.for_run(Probe::UnknownImage, |run| match run.heard() {
         Heard::Answer(answer) => {
             let keys = answer.auth.iter().filter_map(|(key, _)| RegistryKey::parse(key).ok());
             let unknown = ImageRef::parse(UNKNOWN_IMAGE).ok();
@@ -64,56 +70,44 @@ pub(crate) fn unknown_image(case: &Case<'_>) -> Vec<Verdict> {
             }
         }
         Heard::Failed(Status::Exited(_)) => Verdict::pass("it refuses a registry that nobody has"),
-        heard => match (case.crash(&heard), case.first_answer()) {
+        heard => match (case.crash(&heard), case.reference_response()) {
             (Some(crash), _) => Verdict::fail(crash, advice),
-            (None, Some(_)) => Verdict::fail(case.told(run, &heard), advice),
-            (None, None) => Verdict::not_checked(NO_ANSWER),
+            (None, Some(_)) => Verdict::fail(case.secrets.failure(run, &heard), advice),
+            (None, None) => Verdict::not_checked(NO_REFERENCE),
         },
     })
 }
 
-pub(crate) fn no_stdin(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn no_stdin(case: &Case<'_, Provider>) -> Vec<Verdict> {
     let advice = "read the request first; if there is none, say so on stderr and exit with 1";
-    case.for_run(Probe::NoStdin, |run| match run.heard(ProviderVersion::V1) {
+    case.for_run(Probe::NoStdin, |run| match run.heard() {
         Heard::Failed(status @ Status::Exited(_)) => Verdict::pass(status.to_string()),
         Heard::Answer(_) | Heard::Unreadable(_) => {
             Verdict::fail("it answers though nobody asked: the request is not read", advice)
         }
-        heard => Verdict::fail(case.told(run, &heard), advice),
+        heard => Verdict::fail(case.secrets.failure(run, &heard), advice),
     })
 }
 
-pub(crate) fn huge_request(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn huge_request(case: &Case<'_, Provider>) -> Vec<Verdict> {
     let advice = "read stdin to its end, in pieces of any size";
-    case.for_run(Probe::HugeRequest, |run| alike(case.likeness(run), "answered as before", advice))
+    case.for_run(Probe::HugeRequest, |run| case.judge_likeness(run, "answered as before", advice))
 }
 
-pub(crate) fn extra_fields(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn extra_fields(case: &Case<'_, Provider>) -> Vec<Verdict> {
     let advice = "ignore unknown fields of a request: when the next kubelet sends one, every pull of the node fails";
-    case.for_run(Probe::ExtraFields, |run| alike(case.likeness(run), "ignored", advice))
-}
-
-/// What is said of a run that should have gone as the first did.
-pub(crate) fn alike(likeness: Likeness, well: &str, advice: &str) -> Verdict {
-    match likeness {
-        Likeness::Same => Verdict::pass(well),
-        Likeness::Differs => {
-            Verdict::warn("the answer has other keys, or another cacheKeyType, than before", advice)
-        }
-        Likeness::Broke(reason) => Verdict::fail(reason, advice),
-        Likeness::Incomparable => Verdict::not_checked(NO_ANSWER),
-    }
+    case.for_run(Probe::ExtraFields, |run| case.judge_likeness(run, "ignored", advice))
 }
 
 /// With a token of the caller's it is the first run that shows; otherwise the one with the made-up token.
-pub(crate) fn service_account(case: &Case<'_>) -> Vec<Verdict> {
-    let made_up = case.subject.token.is_none();
-    let probe = if made_up { Probe::ServiceAccount } else { Probe::Image(0) };
+pub(super) fn service_account(case: &Case<'_, Provider>) -> Vec<Verdict> {
+    let made_up = case.protocol.token.is_none();
+    let probe = if made_up { Probe::ServiceAccount } else { Provider::FIRST };
     case.for_run(probe, |run| {
         if let Some(echo) = echoed(case, run) {
             return echo;
         }
-        match run.heard(ProviderVersion::V1) {
+        match run.heard() {
             Heard::Answer(_) => Verdict::pass("the token is not in the answer"),
             Heard::Failed(Status::Exited(_)) if made_up => {
                 Verdict::pass("it refuses a made-up token; one of your own shows more")
@@ -123,9 +117,10 @@ pub(crate) fn service_account(case: &Case<'_>) -> Vec<Verdict> {
                     crash,
                     "take a token that you cannot use for a failure: exit with 1",
                 ),
-                _ if made_up && case.first_answer().is_some() => {
-                    Verdict::fail(case.told(run, &heard), "answer, or exit with 1 and say why")
-                }
+                _ if made_up && case.reference_response().is_some() => Verdict::fail(
+                    case.secrets.failure(run, &heard),
+                    "answer, or exit with 1 and say why",
+                ),
                 _ => Verdict::not_checked("there was no answer"),
             },
         }
@@ -133,10 +128,10 @@ pub(crate) fn service_account(case: &Case<'_>) -> Vec<Verdict> {
 }
 
 /// What is wrong if the token stands on stdout.
-fn echoed(case: &Case<'_>, run: &Observed) -> Option<Verdict> {
-    let token = case.subject.token_or_made_up();
+fn echoed(case: &Case<'_, Provider>, run: &Observed<Provider>) -> Option<Verdict> {
+    let token = case.protocol.token_or_made_up();
     let token = token.expose().as_str();
-    let auth = run.answer().map(|answer| answer.auth).unwrap_or_default();
+    let auth = run.response().map(|response| response.auth).unwrap_or_default();
     let in_name = |key: &str, username: &str| key.contains(token) || username.contains(token);
     if auth.iter().any(|(key, login)| in_name(key, &login.username)) {
         return Some(Verdict::fail(
@@ -160,7 +155,7 @@ fn echoed(case: &Case<'_>, run: &Observed) -> Option<Verdict> {
 }
 
 /// Nobody needs it; some plugins have it.
-pub(crate) fn first_kep(case: &Case<'_>) -> Vec<Verdict> {
+pub(super) fn first_kep(case: &Case<'_, Provider>) -> Vec<Verdict> {
     case.for_run(Probe::FirstKep, |run| {
         let answered = run.end == End::Ended(Status::Exited(0))
             && RegistryCredentialPluginResponse::decode(run.stdout.expose())

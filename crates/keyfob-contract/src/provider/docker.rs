@@ -1,23 +1,20 @@
-//! Whether there is a plugin at all.
+//! Whether the plugin is a docker credential helper, which speaks another protocol.
 
 use keyfob_exec::Status;
 
+use super::Provider;
 use crate::{
     case::Case,
-    common,
     observe::{End, Observed},
-    plan::Probe,
+    plugin::Plugin,
+    protocol::Protocol as _,
     report::Verdict,
 };
 
-pub(crate) fn start(case: &Case<'_>) -> Vec<Verdict> {
-    case.for_run(Probe::Image(0), common::start)
-}
-
-pub(crate) fn protocol(case: &Case<'_>) -> Vec<Verdict> {
-    case.for_run(Probe::Image(0), |run| match run.end {
+pub(super) fn protocol(case: &Case<'_, Provider>) -> Vec<Verdict> {
+    case.for_run(Provider::FIRST, |run| match run.end {
         End::NotStarted(_) => Verdict::not_checked("it did not get that far"),
-        _ if speaks_docker(case, run) => Verdict::fail(
+        _ if is_docker_helper(case.plugin, run) => Verdict::fail(
             "this is a docker credential helper (docker-credential-…): it takes get, store, erase and list as its argument, \
              and knows no CredentialProviderRequest",
             "give a kubelet a credential provider, such as ecr-credential-provider in place of docker-credential-ecr-login; \
@@ -28,7 +25,7 @@ pub(crate) fn protocol(case: &Case<'_>) -> Vec<Verdict> {
 }
 
 /// Helpers fail with one of a few texts when they are not given an action, and most of them on stdout.
-pub(crate) fn speaks_docker(case: &Case<'_>, run: &Observed) -> bool {
+pub(super) fn is_docker_helper(plugin: &Plugin, run: &Observed<Provider>) -> bool {
     const SIGNS: [&str; 6] = [
         "<store|get|erase|list",
         "unknown credential action",
@@ -38,7 +35,7 @@ pub(crate) fn speaks_docker(case: &Case<'_>, run: &Observed) -> bool {
         "credentials not found in native keychain",
     ];
     let failed = matches!(run.end, End::Ended(Status::Exited(code)) if code != 0);
-    let name = case.subject.program.path().file_name().unwrap_or_default();
+    let name = plugin.program.path().file_name().unwrap_or_default();
     let named_so = name.to_string_lossy().starts_with("docker-credential-");
     let text = [run.stdout.expose().as_slice(), run.stderr.expose()].concat();
     let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
