@@ -1,4 +1,16 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(
+    not(any(
+        feature = "acr",
+        feature = "docker-config",
+        feature = "echo",
+        feature = "ecr",
+        feature = "exchange",
+        feature = "exec",
+        feature = "gcp"
+    )),
+    expect(dead_code, reason = "a build without plugins runs none")
+)]
 
 #[cfg(feature = "acr")]
 pub mod acr;

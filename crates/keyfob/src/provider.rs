@@ -44,13 +44,19 @@ pub(crate) fn asked_for() -> Option<ExitCode> {
     let program = arguments.next()?;
     let program = Path::new(&program).file_name()?.to_str()?;
     if let Some(provider) = started_as(program) {
-        return Some(provider.main(arguments));
+        return Some(run_plugin(provider, arguments));
     }
     if let Some(name) = program.strip_prefix("docker-credential-") {
         return Some(no_helper(name));
     }
     let name = arguments.next().filter(|word| word == "provider").and_then(|_| arguments.next())?;
-    Some(keyfob_providers::named(name.to_str()?)?.main(arguments))
+    Some(run_plugin(keyfob_providers::named(name.to_str()?)?, arguments))
+}
+
+fn run_plugin(provider: &'static Provider, arguments: env::ArgsOs) -> ExitCode {
+    // Google's library takes the cryptography of the program. Nobody else has installed any: this is the first thing that runs.
+    rustls::crypto::aws_lc_rs::default_provider().install_default().unwrap_or_default();
+    provider.main(arguments)
 }
 
 /// A docker client reads on stdout what is wrong.

@@ -12,6 +12,7 @@ use google_cloud_auth::{
 };
 use keyfob_api::Secret;
 use keyfob_plugin::{Call, Failure};
+use rustls::crypto::CryptoProvider;
 use serde_json::Value;
 
 use super::{
@@ -27,7 +28,7 @@ pub(super) async fn token(
     text: &Secret<Vec<u8>>,
     call: &Call,
 ) -> Result<Token, Failure> {
-    choose_cryptography();
+    require_crypto_provider()?;
     look_for_roots()?;
     call.step(format!("asking Google for a token by the {kind} file"));
     let mut attempt = 1;
@@ -45,10 +46,14 @@ pub(super) async fn token(
     }
 }
 
-/// What the library takes for granted when it signs.
-pub(super) fn choose_cryptography() {
-    // Whoever was faster chose as well.
-    rustls::crypto::aws_lc_rs::default_provider().install_default().unwrap_or_default();
+/// The library has no cryptography of its own, and panics if the program has not chosen one.
+pub(super) fn require_crypto_provider() -> Result<(), Failure> {
+    match CryptoProvider::get_default() {
+        Some(_) => Ok(()),
+        None => Err(Failure::new(
+            "this program has no default CryptoProvider: call rustls's install_default in its main",
+        )),
+    }
 }
 
 /// It would panic without any.

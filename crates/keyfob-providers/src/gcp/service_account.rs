@@ -66,7 +66,7 @@ async fn assertion(
     });
     let encoded = [header, claims].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part.to_string()));
     let said = encoded.join(".");
-    library::choose_cryptography();
+    library::require_crypto_provider()?;
     let unusable = || Failure::new("its private_key cannot be used: it must be an RSA key in PEM");
     let file = serde_json::from_slice(text.expose()).map_err(|_| unusable())?;
     let signer = Builder::new(file).build_signer().map_err(|_| unusable())?;

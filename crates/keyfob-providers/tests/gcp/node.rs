@@ -39,6 +39,8 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(handler: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Self {
+        // Another test of this process may have been first.
+        rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
         let internet = Internet::start(handler);
         let directory = tempfile::tempdir().unwrap();
         let args = ["--ca-file".to_owned(), internet.ca_file(directory.path())].to_vec();
