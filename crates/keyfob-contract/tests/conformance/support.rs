@@ -1,98 +1,24 @@
-//! A plugin that keeps the contract, to be broken in one place.
+//! What the plugins of both protocols share: what they do, how they are run, and what must be found.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
-use keyfob_api::ImageRef;
-use keyfob_contract::{Conformance, Grade, Report};
-use keyfob_exec::{ProcessRunner, Program};
-use keyfob_testkit::{LeakCheck, MapEnvironment, Script, Step, scripted_plugin};
-use serde_json::{Value, json};
+use keyfob_contract::{Grade, Report};
+use keyfob_exec::{Finished, Invocation, ProcessRunner, Status, StderrTail};
+use keyfob_testkit::{LeakCheck, MapEnvironment, Step};
+use serde_json::Value;
 
-pub(crate) const IMAGE: &str = "registry.example/team/app:1";
-pub(crate) const PASSWORD: &str = "hunter2-password-of-the-answer";
-pub(crate) const TOKEN: &str = "hunter2-token-of-the-pod";
-
-/// What it does for which request.
-#[derive(Clone)]
-pub(crate) struct Plugin {
-    pub(crate) v1: Vec<Step>,
-    /// Asked in an older version; `None` answers in that.
-    pub(crate) older: Option<Vec<Step>>,
-    pub(crate) unknown: Vec<Step>,
-    pub(crate) no_request: Vec<Step>,
-    /// As `v1` unless told.
-    pub(crate) huge: Option<Vec<Step>>,
-    pub(crate) extra: Option<Vec<Step>>,
-    pub(crate) token: Option<Vec<Step>>,
-    pub(crate) timeout: Duration,
-}
-
-impl Plugin {
-    pub(crate) fn clean() -> Self {
-        Self {
-            v1: print(&line(&v1(&["registry.example"]))),
-            older: None,
-            unknown: print(&line(&v1(&[]))),
-            no_request: failure("no request"),
-            huge: None,
-            extra: None,
-            token: None,
-            timeout: Duration::from_mins(1),
-        }
-    }
-
-    /// One that prints this for every request that it can answer.
-    pub(crate) fn printing(stdout: &str) -> Self {
-        Self { v1: print(stdout), ..Self::clean() }
-    }
-
-    fn script(&self) -> Script {
-        let answer = |version: &str| {
-            let answer = response(version, &["registry.example"]);
-            self.older.clone().unwrap_or_else(|| print(&line(&answer)))
-        };
-        let or_v1 = |steps: &Option<Vec<Step>>| steps.clone().unwrap_or_else(|| self.v1.clone());
-        let heed = [
-            ("nobody.keyfob.invalid", self.unknown.clone()),
-            ("/v1beta1\"", answer("v1beta1")),
-            ("/v1alpha1\"", answer("v1alpha1")),
-            ("futureFlag", or_v1(&self.extra)),
-            ("xxxxxxxxxxxxxxxx", or_v1(&self.huge)),
-            ("serviceAccountToken", or_v1(&self.token)),
-            ("kubelet.k8s.io/v1\"", self.v1.clone()),
-        ];
-        let heed = heed.map(|(text, steps)| (text.to_owned(), Script::new(steps)));
-        Script::new([Step::Heed(heed.into())].into_iter().chain(self.no_request.clone()))
-    }
-
-    pub(crate) async fn report(&self) -> Report {
-        self.report_with(|conformance| conformance).await
-    }
-
-    pub(crate) async fn report_with(
-        &self,
-        change: impl FnOnce(Conformance) -> Conformance,
-    ) -> Report {
-        let plugin = Conformance::of(Program::at(scripted_plugin()).unwrap(), IMAGE.parse_image())
-            .args([self.script().to_arg()])
-            .timeout(self.timeout);
-        report(&change(plugin)).await
-    }
+/// A plugin that real processes play.
+pub(crate) trait Judged {
+    async fn report(&self) -> Report;
 
     /// Exactly this check fails, and nothing is warned about.
-    #[track_caller]
-    pub(crate) fn fails(&self, check: &'static str) -> impl Future<Output = ()> {
-        self.graded(check, Grade::Fail)
+    async fn fails(&self, check: &str) {
+        only(&self.report().await, check, Grade::Fail);
     }
 
     /// Exactly this check warns, and nothing fails.
-    #[track_caller]
-    pub(crate) fn warns(&self, check: &'static str) -> impl Future<Output = ()> {
-        self.graded(check, Grade::Warn)
-    }
-
-    async fn graded(&self, check: &'static str, grade: Grade) {
-        only(&self.report().await, check, grade);
+    async fn warns(&self, check: &str) {
+        only(&self.report().await, check, Grade::Warn);
     }
 }
 
@@ -106,38 +32,52 @@ pub(crate) fn only(report: &Report, check: &str, grade: Grade) {
     assert!(faults.iter().all(|it| !it.advice.is_empty()), "{report:#?}");
 }
 
-/// Runs real processes; the report is searched for secrets.
-pub(crate) async fn report(conformance: &Conformance) -> Report {
-    let runner = ProcessRunner::new(MapEnvironment::default());
-    let report = conformance.report(Arc::new(runner)).await;
-    LeakCheck::new([PASSWORD, TOKEN])
-        .debug("the report", &report)
-        .text("its JSON", &serde_json::to_string(&report).unwrap())
-        .debug("what was asked", conformance);
-    report
+/// There is a finding of each of these checks, and all pass.
+#[track_caller]
+pub(crate) fn all_pass(
+    report: &Report,
+    checks: impl Iterator<Item = (&'static str, &'static str)>,
+) {
+    assert_eq!(report.count(Grade::Pass), report.findings.len(), "{report:#?}");
+    let found: Vec<_> = report.findings.iter().map(|finding| finding.check).collect();
+    for (name, _) in checks {
+        assert!(found.contains(&name), "nothing is said of {name}");
+    }
 }
 
-pub(crate) fn v1(keys: &[&str]) -> Value {
-    response("v1", keys)
+/// The checks that fail.
+pub(crate) fn failures(report: &Report) -> Vec<&'static str> {
+    let failures = report.findings.iter().filter(|it| it.grade == Grade::Fail);
+    failures.map(|it| it.check).collect()
 }
 
-fn response(version: &str, keys: &[&str]) -> Value {
-    let login = || json!({"username": "robot", "password": PASSWORD});
-    let auth: serde_json::Map<_, _> = keys.iter().map(|key| ((*key).to_owned(), login())).collect();
-    json!({
-        "kind": "CredentialProviderResponse",
-        "apiVersion": format!("credentialprovider.kubelet.k8s.io/{version}"),
-        "cacheKeyType": "Registry",
-        "cacheDuration": "10m",
-        "auth": auth,
-    })
+/// Runs real processes.
+pub(crate) fn processes() -> ProcessRunner {
+    ProcessRunner::new(MapEnvironment::default())
 }
 
-/// An answer with something else in one of its fields.
-pub(crate) fn with(field: &str, value: impl Into<Value>) -> Value {
-    let mut answer = v1(&["registry.example"]);
-    answer[field] = value.into();
-    answer
+/// Neither the report nor what was asked for it shows a secret.
+#[track_caller]
+pub(crate) fn no_leak<const N: usize>(
+    secrets: [&str; N],
+    report: &Report,
+    asked: &impl fmt::Debug,
+) {
+    LeakCheck::new(secrets)
+        .debug("the report", report)
+        .text("its JSON", &serde_json::to_string(report).unwrap())
+        .debug("what was asked", asked);
+}
+
+/// A process that printed this, or failed.
+pub(crate) fn ended(invocation: &Invocation, stdout: Option<String>) -> Finished {
+    Finished {
+        program: invocation.program().into(),
+        status: Status::Exited(i32::from(stdout.is_none())),
+        stdout: stdout.unwrap_or_default().into_bytes().into(),
+        stderr: StderrTail::default(),
+        elapsed: Duration::ZERO,
+    }
 }
 
 pub(crate) fn line(answer: &Value) -> String {
@@ -150,14 +90,4 @@ pub(crate) fn print(text: &str) -> Vec<Step> {
 
 pub(crate) fn failure(text: &str) -> Vec<Step> {
     vec![Step::Say(format!("{text}\n")), Step::Exit(1)]
-}
-
-pub(crate) trait ParseImage {
-    fn parse_image(&self) -> ImageRef;
-}
-
-impl ParseImage for str {
-    fn parse_image(&self) -> ImageRef {
-        ImageRef::parse(self).unwrap()
-    }
 }

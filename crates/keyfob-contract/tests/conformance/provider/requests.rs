@@ -6,7 +6,8 @@ use keyfob_contract::Grade;
 use keyfob_testkit::Step;
 use serde_json::json;
 
-use crate::support::{PASSWORD, Plugin, TOKEN, failure, line, only, print, v1, with};
+use super::plugin::{PASSWORD, Plugin, TOKEN, v1, with};
+use crate::support::{Judged as _, failure, line, only, print};
 
 #[tokio::test]
 async fn an_older_version_answered_in_the_newest() {

@@ -1,9 +1,9 @@
 //! Faults of the answer.
 
-use keyfob_contract::Grade;
 use serde_json::json;
 
-use crate::support::{Plugin, TOKEN, answer, line, pem, print, v1, with};
+use super::plugin::{Plugin, TOKEN, answer, pem, v1, with};
+use crate::support::{Judged as _, failures, line, print};
 
 #[tokio::test]
 async fn not_one_json_object() {
@@ -50,8 +50,7 @@ async fn another_version_or_kind() {
 async fn two_faults_are_both_told() {
     let report = Plugin::printing(&line(&answer("v1beta1", &json!({})))).report().await;
 
-    let faults = report.findings.iter().filter(|it| it.grade == Grade::Fail);
-    assert_eq!(faults.map(|it| it.check).collect::<Vec<_>>(), ["api-version", "status"]);
+    assert_eq!(failures(&report), ["api-version", "status"]);
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use keyfob_testkit::Step;
 use serde_json::json;
 
-use crate::support::{PASSWORD, Plugin, line, v1, with};
+use super::plugin::{PASSWORD, Plugin, v1, with};
+use crate::support::{Judged as _, line};
 
 fn good() -> String {
     line(&v1(&["registry.example"]))

@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keyfob_contract::{ClientConformance, Grade, Report};
-use keyfob_exec::{ProcessRunner, Program};
-use keyfob_testkit::{LeakCheck, MapEnvironment, Script, Step, scripted_plugin};
+use keyfob_contract::{ClientConformance, Report};
+use keyfob_exec::Program;
+use keyfob_testkit::{Script, Step, scripted_plugin};
 use serde_json::{Value, json};
+
+use crate::support::{Judged, failure, line, no_leak, print, processes};
 
 pub(crate) const TOKEN: &str = "hunter2-token-of-the-answer";
 /// Of a key that is none.
@@ -56,10 +58,6 @@ impl Plugin {
         Script::new([heed].into_iter().chain(self.no_info.clone()))
     }
 
-    pub(crate) async fn report(&self) -> Report {
-        self.report_with(|conformance| conformance).await
-    }
-
     pub(crate) async fn report_with(
         &self,
         change: impl FnOnce(ClientConformance) -> ClientConformance,
@@ -69,42 +67,18 @@ impl Plugin {
             .timeout(self.timeout);
         report(&change(plugin)).await
     }
-
-    /// Exactly this check fails, and nothing is warned about.
-    #[track_caller]
-    pub(crate) fn fails(&self, check: &'static str) -> impl Future<Output = ()> {
-        self.graded(check, Grade::Fail)
-    }
-
-    /// Exactly this check warns, and nothing fails.
-    #[track_caller]
-    pub(crate) fn warns(&self, check: &'static str) -> impl Future<Output = ()> {
-        self.graded(check, Grade::Warn)
-    }
-
-    async fn graded(&self, check: &'static str, grade: Grade) {
-        only(&self.report().await, check, grade);
-    }
 }
 
-/// Exactly this check found a fault, and says what to do about it.
-#[track_caller]
-pub(crate) fn only(report: &Report, check: &str, grade: Grade) {
-    let is_fault = |grade| matches!(grade, Grade::Warn | Grade::Fail);
-    let faults: Vec<_> = report.findings.iter().filter(|it| is_fault(it.grade)).collect();
-    let found: Vec<_> = faults.iter().map(|it| (it.check, it.grade)).collect();
-    assert_eq!(found, [(check, grade)], "{report:#?}");
-    assert!(faults.iter().all(|it| !it.advice.is_empty()), "{report:#?}");
+impl Judged for Plugin {
+    async fn report(&self) -> Report {
+        self.report_with(|conformance| conformance).await
+    }
 }
 
 /// Runs real processes; the report is searched for secrets.
 pub(crate) async fn report(conformance: &ClientConformance) -> Report {
-    let runner = ProcessRunner::new(MapEnvironment::default());
-    let report = conformance.report(Arc::new(runner)).await;
-    LeakCheck::new([TOKEN, KEY_LINE, VARIABLE])
-        .debug("the report", &report)
-        .text("its JSON", &serde_json::to_string(&report).unwrap())
-        .debug("what was asked", conformance);
+    let report = conformance.report(Arc::new(processes())).await;
+    no_leak([TOKEN, KEY_LINE, VARIABLE], &report, conformance);
     report
 }
 
@@ -133,16 +107,4 @@ pub(crate) fn with(field: &str, value: impl Into<Value>) -> Value {
 
 pub(crate) fn pem(label: &str) -> String {
     format!("-----BEGIN {label}-----\n{KEY_LINE}\nAAA=\n-----END {label}-----\n")
-}
-
-pub(crate) fn line(answer: &Value) -> String {
-    format!("{answer}\n")
-}
-
-pub(crate) fn print(text: &str) -> Vec<Step> {
-    vec![Step::Print(text.to_owned())]
-}
-
-pub(crate) fn failure(text: &str) -> Vec<Step> {
-    vec![Step::Say(format!("{text}\n")), Step::Exit(1)]
 }

@@ -9,12 +9,11 @@ use std::{
 
 use keyfob_api::CredentialProviderRequest;
 use keyfob_contract::{Conformance, Grade};
-use keyfob_exec::{Finished, Invocation, Program, Status, StderrTail, Stdin};
+use keyfob_exec::{Program, Stdin};
 use keyfob_testkit::{FakeRunner, Script, Step};
 
-use crate::support::{
-    IMAGE, PASSWORD, ParseImage as _, Plugin, TOKEN, failure, line, only, report, v1,
-};
+use super::plugin::{IMAGE, PASSWORD, ParseImage as _, Plugin, TOKEN, report, v1};
+use crate::support::{Judged as _, ended, failure, failures, line, only};
 
 #[tokio::test]
 async fn no_program_at_all() {
@@ -115,9 +114,7 @@ async fn an_answer_that_nobody_could_read() {
 }
 
 /// What a fault depends on that no request shows: how often the usual one came before.
-async fn report_of(
-    fails: impl Fn(usize) -> bool + Send + Sync + 'static,
-) -> Vec<(&'static str, Grade)> {
+async fn failures_if(fails: impl Fn(usize) -> bool + Send + Sync + 'static) -> Vec<&'static str> {
     let usual = Mutex::new(0);
     let runner = FakeRunner::new(move |invocation| {
         let Stdin::Bytes(stdin) = invocation.input() else { return Ok(ended(invocation, None)) };
@@ -137,28 +134,16 @@ async fn report_of(
         Ok(ended(invocation, Some(line(&answer))))
     });
     let plugin = Conformance::of(Program::at("/plugin").unwrap(), IMAGE.parse_image());
-    let report = plugin.report(Arc::new(runner)).await;
-    let faults = report.findings.into_iter().map(|it| (it.check, it.grade));
-    faults.filter(|(_, grade)| matches!(grade, Grade::Fail)).collect()
-}
-
-fn ended(invocation: &Invocation, stdout: Option<String>) -> Finished {
-    Finished {
-        program: invocation.program().into(),
-        status: Status::Exited(i32::from(stdout.is_none())),
-        stdout: stdout.unwrap_or_default().into_bytes().into(),
-        stderr: StderrTail::default(),
-        elapsed: Duration::ZERO,
-    }
+    failures(&plugin.report(Arc::new(runner)).await)
 }
 
 #[tokio::test]
 async fn an_answer_only_once() {
-    assert_eq!(report_of(|time| time == 2).await, [("repeated", Grade::Fail)]);
+    assert_eq!(failures_if(|time| time == 2).await, ["repeated"]);
 }
 
 #[tokio::test]
 async fn a_lock_that_is_not_waited_for() {
-    assert_eq!(report_of(|time| time > 5).await, [("concurrent", Grade::Fail)]);
-    assert_eq!(report_of(|_| false).await, []);
+    assert_eq!(failures_if(|time| time > 5).await, ["concurrent"]);
+    assert!(failures_if(|_| false).await.is_empty());
 }
