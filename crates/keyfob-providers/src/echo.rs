@@ -11,7 +11,8 @@ use keyfob_api::Claims;
 use keyfob_plugin::{Answer, CacheKeyType, Failure, ImageCredentials, ImageRequest, Margin};
 
 use crate::{
-    CommonArgs, Provider, ProviderArgs, World, program, registry_pattern::RegistryPattern,
+    CommonArgs, Provider, ProviderArgs, World, program,
+    registry_pattern::{RegistryPattern, serves},
 };
 
 pub(crate) const PROVIDER: Provider = Provider {
@@ -89,8 +90,7 @@ impl ProviderArgs for Args {
 impl ImageCredentials for Args {
     async fn credentials(&self, request: &ImageRequest) -> Result<Answer, Failure> {
         let registry = request.registry();
-        let may_have_it = self.registries.iter().any(|wanted| wanted.matches(registry));
-        if !self.registries.is_empty() && !may_have_it {
+        if !serves(&self.registries, registry) {
             return Ok(Answer::nothing());
         }
         let token = request.required_service_account_token()?;

@@ -24,7 +24,7 @@ use crate::{
     CommonArgs, Provider, ProviderArgs, World,
     http::{Http, HttpArgs, Reply},
     program,
-    registry_pattern::RegistryPattern,
+    registry_pattern::{RegistryPattern, serves},
 };
 
 pub(crate) const PROVIDER: Provider = Provider {
@@ -234,7 +234,7 @@ struct Exchanging {
 
 impl ImageCredentials for Exchanging {
     async fn credentials(&self, request: &ImageRequest) -> Result<Answer, Failure> {
-        if !self.serves(request.registry()) {
+        if !serves(&self.registries, request.registry()) {
             return Ok(Answer::nothing());
         }
         let username = self.username.as_ref().map(|name| name.fill(request)).transpose();
@@ -251,11 +251,6 @@ impl ImageCredentials for Exchanging {
 }
 
 impl Exchanging {
-    fn serves(&self, registry: &str) -> bool {
-        let is_named = self.registries.iter().any(|named| named.matches(registry));
-        self.registries.is_empty() || is_named
-    }
-
     async fn login(
         &self,
         request: &ImageRequest,

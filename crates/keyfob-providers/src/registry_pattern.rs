@@ -14,6 +14,12 @@ impl RegistryPattern {
     }
 }
 
+/// Whether a flag that may be repeated lets a registry have a login; without it, all may.
+#[cfg(any(feature = "echo", feature = "exchange"))]
+pub(crate) fn serves(named: &[RegistryPattern], registry: &str) -> bool {
+    named.is_empty() || named.iter().any(|named| named.matches(registry))
+}
+
 impl FromStr for RegistryPattern {
     type Err = String;
 
