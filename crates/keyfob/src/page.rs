@@ -1,7 +1,9 @@
 //! A page for people: names and facts below each other.
 
-use keyfob_exec::{on_one_line, printable_json};
+use keyfob_exec::{Environment, on_one_line, printable_json};
 use serde::Serialize;
+
+use crate::match_images::shown;
 
 /// Lines, of which each is one whatever others wrote into it.
 #[derive(Debug, Default)]
@@ -29,6 +31,16 @@ impl Page {
         for (index, text) in texts.into_iter().enumerate() {
             self.fact(if index == 0 { name } else { "" }, text.as_ref());
         }
+    }
+
+    /// What is set for a plugin.
+    pub(crate) fn environment(&mut self, variables: &[Variable]) {
+        let described = variables.iter().map(|variable| {
+            let replaces =
+                if variable.replaces_the_hosts { ", in place of the host's" } else { "" };
+            format!("{}=*** (set{replaces})", shown(&variable.name))
+        });
+        self.facts("environment", described);
     }
 
     /// What is wrong and what to do. Both may have several lines; what follows an empty line of the remedy is to be pasted, so
@@ -75,5 +87,21 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
+/// A variable; its value is never shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    /// Whether the host has one of this name, which the plugin does not see.
+    pub(crate) replaces_the_hosts: bool,
+}
+
+impl Variable {
+    /// One that is set over the environment of the host.
+    pub(crate) fn over(host: &dyn Environment, name: String) -> Self {
+        Self { replaces_the_hosts: host.var(&name).is_some(), name }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn describe(
     Command {
         program: invocation.program().display().to_string(),
         args: arguments(invocation.arguments().iter().map(|arg| redactor.redact(&lossy(arg)))),
-        environment: variables.iter().map(|(name, _)| variable(name, host)).collect(),
+        environment: variables.iter().map(|(name, _)| Variable::over(host, lossy(name))).collect(),
         deadline: invocation.killed_after().map(|after| GoDuration::from(after).to_string()),
     }
 }
@@ -34,11 +34,6 @@ fn is_long(secret: &Secret<String>) -> bool {
 
 fn lossy(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
-}
-
-fn variable(name: &OsStr, host: &dyn Environment) -> Variable {
-    let name = lossy(name);
-    Variable { replaces_the_hosts: host.var(&name).is_some(), name }
 }
 
 /// Hides what follows a name that speaks of a secret (`--token=…` and `--password …`), and who logs in to a URL.

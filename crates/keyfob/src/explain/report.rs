@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub(super) use crate::page::Problem;
+pub(super) use crate::page::{Problem, Variable};
 
 /// All there is to say about one image.
 #[derive(Debug, Serialize)]
@@ -222,15 +222,6 @@ pub(super) struct Command {
     pub(super) environment: Vec<Variable>,
     /// When the plugin is killed, as Go writes it: `1m0s`.
     pub(super) deadline: Option<String>,
-}
-
-/// A variable; its value is never shown.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Variable {
-    pub(super) name: String,
-    /// Whether the host has one of this name, which the plugin does not see.
-    pub(super) replaces_the_hosts: bool,
 }
 
 #[derive(Debug, Serialize)]

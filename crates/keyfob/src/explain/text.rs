@@ -105,12 +105,7 @@ impl Page {
 
     fn command(&mut self, command: &Command) {
         self.fact("command", &command::line(command));
-        for (index, variable) in command.environment.iter().enumerate() {
-            let name = if index == 0 { "environment" } else { "" };
-            let replaces =
-                if variable.replaces_the_hosts { ", in place of the host's" } else { "" };
-            self.fact(name, &format!("{}=*** (set{replaces})", shown(&variable.name)));
-        }
+        self.environment(&command.environment);
         if let Some(deadline) = &command.deadline {
             self.fact("deadline", &format!("killed after {deadline}"));
         }

@@ -11,17 +11,15 @@ use keyfob_exec::{Environment, Program, go::clean, may_execute};
 
 use super::{
     super::chosen::named,
-    report::{ClusterInfo, Extension, Found, Info, Plugin, Policy, Variable, Wrapped},
+    report::{ClusterInfo, Extension, Found, Info, Plugin, Policy, Wrapped},
 };
-use crate::{explain::command::without_user, match_images::shown};
+use crate::{explain::command::without_user, match_images::shown, page::Variable};
 
 impl Plugin {
     /// What the configuration says. What the policy and the terminal say to it comes later.
     pub(super) fn new(exec: &ExecConfig, written: &str, environment: &dyn Environment) -> Self {
-        let variable = |(name, _): &(String, Secret<String>)| Variable {
-            name: name.clone(),
-            replaces_the_hosts: environment.var(name).is_some(),
-        };
+        let variable =
+            |(name, _): &(String, Secret<String>)| Variable::over(environment, name.clone());
         Self {
             command: written.to_owned(),
             resolved: Some(exec.command.clone()).filter(|resolved| resolved != written),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::described::Described;
-use crate::page::Problem;
+use crate::page::{Problem, Variable};
 
 /// All there is to say, as far as it could be found out.
 #[derive(Debug, Default, Serialize)]
@@ -92,15 +92,6 @@ pub(super) struct Plugin {
 pub(super) struct Found {
     pub(super) program: Option<String>,
     pub(super) not_found: Option<String>,
-}
-
-/// A variable; its value is never shown.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Variable {
-    pub(super) name: String,
-    /// Whether the host has one of this name, which the plugin does not see.
-    pub(super) replaces_the_hosts: bool,
 }
 
 #[derive(Debug, Serialize)]

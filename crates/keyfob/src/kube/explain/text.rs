@@ -79,14 +79,7 @@ fn describe(page: &mut Page, plugin: &Plugin) {
             number => format!("{number}, not shown"),
         },
     );
-    page.facts(
-        "environment",
-        plugin.environment.iter().map(|variable| {
-            let replaces =
-                if variable.replaces_the_hosts { ", in place of the host's" } else { "" };
-            format!("{}=*** (set{replaces})", shown(&variable.name))
-        }),
-    );
+    page.environment(&plugin.environment);
     page.fact("version", &shown(&plugin.api_version));
     if let Some(info) = &plugin.info {
         page.fact("info", &told(info));
