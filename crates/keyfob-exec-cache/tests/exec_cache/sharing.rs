@@ -1,6 +1,6 @@
 //! One run for many.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use super::{Ask, MINUTE, Stage};
 
@@ -23,6 +23,15 @@ async fn at_once(stage: &Arc<Stage>, clients: usize, runs: usize) -> Vec<Result<
         got.push(each.await.unwrap());
     }
     got
+}
+
+/// Goes as far as the plugin's run, and no further.
+async fn start(asking: &mut (impl Future + Unpin)) {
+    poll_fn(|context| {
+        assert!(Pin::new(&mut *asking).poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -89,13 +98,7 @@ async fn who_waits_is_told_for_whom_and_not_for_ever() {
     let cache = stage.cache();
     let [first, second] = [stage.question(), stage.question()];
     let mut running = Box::pin(cache.fetch(&first));
-    // As far as the run, and no further.
-    assert!(
-        std::future::poll_fn(|context| {
-            std::task::Poll::Ready(running.as_mut().poll(context).is_pending())
-        })
-        .await
-    );
+    start(&mut running).await;
 
     let error = stage.token(&second).await.unwrap_err();
 
@@ -121,11 +124,7 @@ async fn a_run_that_is_given_up_leaves_the_next_to_run() {
     let cache = stage.cache();
     let question = stage.question();
     let mut running = Box::pin(cache.fetch(&question));
-    std::future::poll_fn(|context| {
-        assert!(running.as_mut().poll(context).is_pending());
-        std::task::Poll::Ready(())
-    })
-    .await;
+    start(&mut running).await;
     drop(running);
     stage.plugin.release(1);
     assert_eq!(stage.next().await, "hunter2-2");
@@ -138,17 +137,9 @@ async fn another_question_waits_for_nobody() {
     let cache = stage.cache();
     let question = stage.question();
     let mut running = Box::pin(cache.fetch(&question));
-    std::future::poll_fn(|context| {
-        assert!(running.as_mut().poll(context).is_pending());
-        std::task::Poll::Ready(())
-    })
-    .await;
+    start(&mut running).await;
     let other = Ask { args: vec!["another"], ..Ask::default() }.on(&stage);
     let mut other = Box::pin(stage.token(&other));
-    std::future::poll_fn(|context| {
-        assert!(other.as_mut().poll(context).is_pending());
-        std::task::Poll::Ready(())
-    })
-    .await;
+    start(&mut other).await;
     assert_eq!(stage.runs(), 2);
 }
