@@ -219,14 +219,19 @@ fn programs_are_not_shown_secrets_either() {
     }
 }
 
-#[test]
-fn whatever_keeps_a_kubelet_from_starting_exits_with_1() {
-    let folder = with(GOOD);
-    let path = folder.path();
+/// One without the plugin `p`, one where it is a directory, and one where it cannot be run.
+fn add_bad_plugin_directories(path: &Path) {
     fs::create_dir(path.join("empty")).unwrap();
     fs::create_dir_all(path.join("directory/p")).unwrap();
     fs::create_dir(path.join("unexecutable")).unwrap();
     fs::write(path.join("unexecutable/p"), "").unwrap();
+}
+
+#[test]
+fn whatever_keeps_a_kubelet_from_starting_exits_with_1() {
+    let folder = with(GOOD);
+    let path = folder.path();
+    add_bad_plugin_directories(path);
     fs::write(path.join("nameless.yaml"), GOOD.replace("name: p", "name: ''")).unwrap();
     let tokens =
         "  tokenAttributes: {serviceAccountTokenAudience: a, serviceAccountAnnotationKeys: [b]}\n";
@@ -271,10 +276,7 @@ fn whatever_keeps_a_kubelet_from_starting_exits_with_1() {
 fn json_has_the_kubelets_own_text_about_plugins_too() {
     let folder = with(GOOD);
     let path = folder.path();
-    fs::create_dir(path.join("empty")).unwrap();
-    fs::create_dir_all(path.join("directory/p")).unwrap();
-    fs::create_dir(path.join("unexecutable")).unwrap();
-    fs::write(path.join("unexecutable/p"), "").unwrap();
+    add_bad_plugin_directories(path);
     fs::write(path.join("broken.yaml"), "").unwrap();
     let inspecting = "error inspecting binary executable : exec: ";
     for (flags, text) in [
