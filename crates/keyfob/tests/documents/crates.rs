@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    path::Path,
 };
 
 use super::{read, root};
@@ -67,11 +68,15 @@ fn paths() -> Vec<(String, Vec<String>)> {
         if let Some(name) = line.strip_prefix("**").and_then(|rest| rest.split("**").next()) {
             paths.push((name.to_owned(), Vec::new()));
         } else if let Some((_, files)) = paths.last_mut() {
-            let named = line.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs"));
+            let named = line.split('`').skip(1).step_by(2).filter(|name| is_rust(name));
             files.extend(named.map(str::to_owned));
         }
     }
     paths
+}
+
+fn is_rust(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "rs")
 }
 
 /// `api/image.rs` stands for `crates/keyfob-api/src/image.rs`, and `keyfob/provider.rs` for a file of the binary.
