@@ -240,6 +240,19 @@ impl<'a> Item<'a> {
         Ok(true)
     }
 
+    /// Reads a list of texts, and shows each element to `seen` before it is read. `null` is an empty list.
+    pub fn texts(&self, mut seen: impl FnMut(usize, &Item<'_>)) -> Result<Vec<String>, FieldError> {
+        let mut texts = Vec::new();
+        self.elements(|index, item| {
+            seen(index, &item);
+            let mut text = String::new();
+            item.read_text(&mut text)?;
+            texts.push(text);
+            Ok(())
+        })?;
+        Ok(texts)
+    }
+
     /// Another value of the same reading.
     fn at<'b>(&'b self, node: &'b Node, path: &'b Path<'b>) -> Item<'b> {
         Item { reading: self.reading, node, path }

@@ -26,6 +26,7 @@ mod resolve;
 mod scalar;
 mod scanner;
 mod token;
+mod words;
 
 use thiserror::Error;
 
@@ -81,6 +82,21 @@ pub enum YamlProblem {
     /// The text breaks YAML's grammar.
     #[error("{0}")]
     Syntax(&'static str),
+    /// A `:` and a value stand where no field can begin, such as a second one on a line.
+    #[error("a `:` is not allowed here")]
+    UnexpectedColon,
+    /// The name of a field has no `:` behind it.
+    #[error("the name of a field has no `:` behind it")]
+    MissingColon,
+    /// A text in quotes does not end.
+    #[error("the quote that opens here is never closed")]
+    UnclosedQuote,
+    /// A tab stands where only spaces may indent.
+    #[error("a tab stands where only spaces may indent")]
+    TabInIndentation,
+    /// A `%YAML` line names another version than 1.1.
+    #[error("a version of YAML other than 1.1")]
+    UnsupportedVersion,
     /// Lists and mappings lie too deep in each other.
     #[error("exceeded max depth of 10000")]
     TooDeep,
@@ -209,7 +225,7 @@ mod tests {
         assert_eq!(json("---\n---\na: 1\n"), "null");
         assert_eq!(
             json("%YAML 1.2\n---\na: 1\n"),
-            "invalid YAML at line 1, column 1: found incompatible YAML document"
+            "invalid YAML at line 1, column 1: a version of YAML other than 1.1"
         );
     }
 
@@ -235,19 +251,25 @@ mod tests {
     #[test]
     fn refusals_name_the_place() {
         let cases = [
-            ("a: b: c", "line 1, column 5: mapping values are not allowed in this context"),
-            ("a:\n\t- b", "line 2, column 1: found character that cannot start any token"),
+            ("a: b: c", "line 1, column 5: a `:` is not allowed here"),
+            ("a:\n\t- b", "line 2, column 1: no value can begin with this character"),
             ("? [a]\n: b", "line 1, column 3: invalid map key"),
             ("a: *b", "line 1, column 4: unknown anchor referenced"),
             ("&a [*a]", "line 1, column 5: anchor value contains itself"),
             ("a: .inf", "line 1, column 4: unsupported value: not a finite number"),
             ("<<: 1", "line 1, column 5: map merge requires map or sequence of maps as the value"),
-            ("a: \"\\/\"", "line 1, column 5: found unknown escape character"),
+            (
+                "a: \"\\/\"",
+                "line 1, column 5: a backslash is followed by a character that has no meaning there",
+            ),
             ("a: \u{1}", "line 1, column 4: control characters are not allowed"),
-            ("a:\n  b: c\n d: e", "line 3, column 2: did not find expected key"),
+            (
+                "a:\n  b: c\n d: e",
+                "line 3, column 2: expected the name of a field; the indentation may be wrong",
+            ),
             (
                 "a: b\nc: *.b",
-                "line 2, column 4: did not find expected alphabetic or numeric character",
+                "line 2, column 4: expected a name of letters and digits after `*` or `&`",
             ),
             ("a:\r  b: *c", "line 2, column 6: unknown anchor referenced"),
             ("a: {{b}}", "line 1, column 5: invalid map key"),
@@ -255,8 +277,8 @@ mod tests {
             ("a: !!int x", "line 1, column 4: value does not fit its tag"),
             ("a: 1\n~: x", "line 2, column 1: unsupported map key"),
             ("a: {<<: {~: x}}", "line 1, column 10: unsupported map key"),
-            ("a: !k!x b", "line 1, column 4: found undefined tag handle"),
-            ("a: !k!x \"\\xq\"", "line 1, column 10: did not find expected hexdecimal number"),
+            ("a: !k!x b", "line 1, column 4: no %TAG line declares this tag"),
+            ("a: !k!x \"\\xq\"", "line 1, column 10: an escape lacks hexadecimal digits"),
         ];
         for (text, want) in cases {
             assert_eq!(json(text), format!("invalid YAML at {want}"), "{text:?}");

@@ -2,7 +2,7 @@
 
 use super::scanner::Scanner;
 use super::token::{Placed, Token, is_blank, is_blank_or_end, is_break_or_end};
-use super::{Mark, YamlError};
+use super::{Mark, YamlError, words};
 
 impl Scanner {
     /// `%YAML 1.1` or `%TAG !e! tag:example.com,2000:`, with its line break.
@@ -11,21 +11,21 @@ impl Scanner {
         self.skip();
         let name = self.take_word();
         if name.is_empty() {
-            return Err(start.syntax("could not find expected directive name"));
+            return Err(start.syntax(words::DIRECTIVE_WITHOUT_NAME));
         }
         if !is_blank_or_end(self.current()) {
-            return Err(start.syntax("found unexpected non-alphabetical character"));
+            return Err(start.syntax(words::BAD_DIRECTIVE_NAME));
         }
         self.skip_while(is_blank);
         let token = match name.as_str() {
             "YAML" => self.scan_version()?,
             "TAG" => self.scan_tag_directive()?,
-            _ => return Err(start.syntax("found unknown directive name")),
+            _ => return Err(start.syntax(words::UNKNOWN_DIRECTIVE)),
         };
         self.skip_while(is_blank);
         self.skip_comment();
         if !is_break_or_end(self.current()) {
-            return Err(start.syntax("did not find expected comment or line break"));
+            return Err(start.syntax(words::TRAILING_DIRECTIVE));
         }
         self.line_break();
         Ok(token)
@@ -34,7 +34,7 @@ impl Scanner {
     fn scan_version(&mut self) -> Result<Token, YamlError> {
         let major = self.scan_version_number()?;
         if self.current() != '.' {
-            return Err(self.mark.syntax("did not find expected digit or '.' character"));
+            return Err(self.mark.syntax(words::NO_VERSION_DOT));
         }
         self.skip();
         Ok(Token::Version(major, self.scan_version_number()?))
@@ -47,11 +47,11 @@ impl Scanner {
             number = number * 10 + digit;
             self.skip();
             if self.mark.index - start.index > 2 {
-                return Err(start.syntax("found extremely long version number"));
+                return Err(start.syntax(words::LONG_VERSION));
             }
         }
         if self.mark.index == start.index {
-            return Err(start.syntax("did not find expected version number"));
+            return Err(start.syntax(words::NO_VERSION));
         }
         Ok(number)
     }
@@ -59,18 +59,18 @@ impl Scanner {
     fn scan_tag_directive(&mut self) -> Result<Token, YamlError> {
         let handle = self.take_handle()?;
         if handle != b"!" && !(handle.len() > 1 && handle.ends_with(b"!")) {
-            return Err(self.mark.syntax("did not find expected '!'"));
+            return Err(self.mark.syntax(words::NO_TAG_HANDLE));
         }
         if !is_blank(self.current()) {
-            return Err(self.mark.syntax("did not find expected whitespace"));
+            return Err(self.mark.syntax(words::NO_TAG_SPACE));
         }
         self.skip_while(is_blank);
         let prefix = self.take_uri(Vec::new())?;
         if prefix.is_empty() {
-            return Err(self.mark.syntax("did not find expected tag URI"));
+            return Err(self.mark.syntax(words::NO_TAG_NAME));
         }
         if !is_blank_or_end(self.current()) {
-            return Err(self.mark.syntax("did not find expected whitespace or line break"));
+            return Err(self.mark.syntax(words::BAD_TAG_PREFIX));
         }
         Ok(Token::TagDirective { handle, prefix })
     }
@@ -85,7 +85,7 @@ impl Scanner {
         let ended =
             is_blank_or_end(end) || matches!(end, '?' | ':' | ',' | ']' | '}' | '%' | '@' | '`');
         if name.is_empty() || !ended {
-            return Err(start.syntax("did not find expected alphabetic or numeric character"));
+            return Err(start.syntax(words::NO_ALIAS_NAME));
         }
         Ok(self.placed(if is_alias { Token::Alias(name) } else { Token::Anchor(name) }, start))
     }
@@ -99,7 +99,7 @@ impl Scanner {
             self.scan_shorthand_tag(start)?
         };
         if !is_blank_or_end(self.current()) {
-            return Err(start.syntax("did not find expected whitespace or line break"));
+            return Err(start.syntax(words::BAD_TAG));
         }
         Ok(self.placed(token, start))
     }
@@ -109,10 +109,10 @@ impl Scanner {
         self.skip();
         let suffix = self.take_uri(Vec::new())?;
         if suffix.is_empty() {
-            return Err(start.syntax("did not find expected tag URI"));
+            return Err(start.syntax(words::NO_TAG_NAME));
         }
         if self.current() != '>' {
-            return Err(start.syntax("did not find the expected '>'"));
+            return Err(start.syntax(words::NO_TAG_END));
         }
         self.skip();
         Ok(Token::Tag { handle: Vec::new(), suffix })
@@ -123,7 +123,7 @@ impl Scanner {
         if handle.len() > 1 && handle.ends_with(b"!") {
             let suffix = self.take_uri(Vec::new())?;
             if suffix.is_empty() {
-                return Err(start.syntax("did not find expected tag URI"));
+                return Err(start.syntax(words::NO_TAG_NAME));
             }
             return Ok(Token::Tag { handle, suffix });
         }
@@ -138,7 +138,7 @@ impl Scanner {
 
     fn take_handle(&mut self) -> Result<Vec<u8>, YamlError> {
         if self.current() != '!' {
-            return Err(self.mark.syntax("did not find expected '!'"));
+            return Err(self.mark.syntax(words::NO_TAG_HANDLE));
         }
         self.skip();
         let mut handle = format!("!{}", self.take_word());
@@ -171,13 +171,13 @@ impl Scanner {
             0xc0..0xe0 => 1,
             0xe0..0xf0 => 2,
             0xf0..0xf8 => 3,
-            _ => return Err(self.mark.syntax("found an incorrect leading UTF-8 octet")),
+            _ => return Err(self.mark.syntax(words::TAG_OCTET)),
         };
         uri.push(first);
         for _ in 0..more {
             let byte = self.take_escaped_byte()?;
             if byte & 0xc0 != 0x80 {
-                return Err(self.mark.syntax("found an incorrect trailing UTF-8 octet"));
+                return Err(self.mark.syntax(words::TAG_OCTET));
             }
             uri.push(byte);
         }
@@ -187,7 +187,7 @@ impl Scanner {
     fn take_escaped_byte(&mut self) -> Result<u8, YamlError> {
         let digits = [self.ahead(1), self.ahead(2)].map(|c| c.to_digit(16));
         let ('%', [Some(high), Some(low)]) = (self.current(), digits) else {
-            return Err(self.mark.syntax("did not find URI escaped octet"));
+            return Err(self.mark.syntax(words::BAD_TAG_ESCAPE));
         };
         (0..3).for_each(|_| self.skip());
         Ok(u8::try_from(high * 16 + low).unwrap_or_default())

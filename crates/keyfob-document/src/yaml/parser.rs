@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::scanner::Scanner;
 use super::token::{Placed, Token};
-use super::{Mark, YamlError};
+use super::{Mark, YamlError, YamlProblem, words};
 use crate::Secret;
 
 /// What happens next in a document.
@@ -85,7 +85,7 @@ impl Parser {
                 parser.directives()?;
                 let start = parser.scanner.take()?;
                 if !matches!(start.token, Token::DocumentStart) {
-                    return Err(start.start.syntax("did not find expected <document start>"));
+                    return Err(start.start.syntax(words::EXPECTED_DOCUMENT));
                 }
                 parser.state = State::DocumentContent;
             }
@@ -124,16 +124,16 @@ impl Parser {
             let at = self.scanner.peek()?.start;
             match &self.scanner.peek()?.token {
                 Token::Version(..) if version_seen => {
-                    return Err(at.syntax("found duplicate %YAML directive"));
+                    return Err(at.syntax(words::REPEATED_VERSION));
                 }
                 Token::Version(1, 1) => version_seen = true,
-                Token::Version(..) => return Err(at.syntax("found incompatible YAML document")),
+                Token::Version(..) => return Err(at.error(YamlProblem::UnsupportedVersion)),
                 Token::TagDirective { .. } => {}
                 _ => return Ok(()),
             }
             if let Token::TagDirective { handle, prefix } = self.scanner.take()?.token {
                 if self.prefix(&handle).is_some() {
-                    return Err(at.syntax("found duplicate %TAG directive"));
+                    return Err(at.syntax(words::REPEATED_TAG));
                 }
                 self.tag_prefixes.insert(handle, prefix);
             }
@@ -183,7 +183,7 @@ impl Parser {
                 self.mapping(State::BlockMappingKey, anchor)?
             }
             _ if has_properties => self.empty_with(anchor, tag),
-            _ => return Err(self.expected("did not find expected node content")),
+            _ => return Err(self.expected(words::EXPECTED_VALUE)),
         };
         Ok((event, start))
     }
@@ -193,7 +193,7 @@ impl Parser {
         let Placed { token, start, .. } = self.scanner.take()?;
         match token {
             Token::Alias(name) => Ok((Event::Alias(name), start)),
-            _ => Err(start.syntax("did not find expected node content")),
+            _ => Err(start.syntax(words::EXPECTED_VALUE)),
         }
     }
 
@@ -223,14 +223,14 @@ impl Parser {
             return Ok(suffix);
         }
         let tag = self.prefix(handle).map(|prefix| [shortened(prefix), &suffix].concat());
-        tag.filter(|tag| !tag.is_empty()).ok_or_else(|| at.syntax("found undefined tag handle"))
+        tag.filter(|tag| !tag.is_empty()).ok_or_else(|| at.syntax(words::UNKNOWN_TAG))
     }
 
     fn scalar(&mut self, anchor: Option<String>, tag: Vec<u8>) -> Result<Event, YamlError> {
         self.leave();
         let Placed { token, start, .. } = self.scanner.take()?;
         let Token::Scalar { text, plain } = token else {
-            return Err(start.syntax("did not find expected node content"));
+            return Err(start.syntax(words::EXPECTED_VALUE));
         };
         let implicit = (plain && tag.is_empty()) || tag == b"!";
         Ok(Event::Scalar(Scalar { text, tag, implicit }, anchor))
@@ -275,7 +275,7 @@ impl Parser {
                 }
             }
             Token::BlockEnd => self.close(Event::SequenceEnd),
-            _ => Err(self.expected("did not find expected '-' indicator")),
+            _ => Err(self.expected(words::EXPECTED_DASH)),
         }
     }
 
@@ -297,7 +297,7 @@ impl Parser {
         match self.scanner.peek()?.token {
             Token::Key => self.block_mapping_part(State::BlockMappingValue),
             Token::BlockEnd => self.close(Event::MappingEnd),
-            _ => Err(self.expected("did not find expected key")),
+            _ => Err(self.expected(words::EXPECTED_FIELD)),
         }
     }
 

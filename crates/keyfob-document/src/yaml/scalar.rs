@@ -3,7 +3,7 @@
 use super::input::END;
 use super::scanner::Scanner;
 use super::token::{Placed, Token, is_blank, is_blank_or_end, is_break, is_break_or_end};
-use super::{Mark, YamlError};
+use super::{Mark, YamlError, YamlProblem, words};
 use crate::buffer::WipingBuffer;
 
 /// How a scalar is written that may go on over several lines.
@@ -103,7 +103,7 @@ impl Scanner {
             if gap.first_break.is_none() {
                 gap.blanks.push(c);
             } else if c == '\t' && style == Style::Plain && self.mark.column < self.indent {
-                return Err(self.mark.syntax("found a tab character that violates indentation"));
+                return Err(self.mark.error(YamlProblem::TabInIndentation));
             }
             self.skip();
         }
@@ -117,10 +117,10 @@ impl Scanner {
         let mut text = WipingBuffer::default();
         loop {
             if self.at_document_indicator() {
-                return Err(start.syntax("found unexpected document indicator"));
+                return Err(start.syntax(words::DOCUMENT_INDICATOR));
             }
             if self.current() == END {
-                return Err(start.syntax("found unexpected end of stream"));
+                return Err(start.error(YamlProblem::UnclosedQuote));
             }
             let continued = self.take_quoted_word(quote, &mut text)?;
             if self.current() == quote {
@@ -202,7 +202,7 @@ impl Scanner {
             'x' => return self.take_code_point(2),
             'u' => return self.take_code_point(4),
             'U' => return self.take_code_point(8),
-            _ => return Err(at.syntax("found unknown escape character")),
+            _ => return Err(at.syntax(words::BAD_ESCAPE)),
         };
         self.skip();
         self.skip();
@@ -216,13 +216,12 @@ impl Scanner {
         let mut value = 0_u32;
         for _ in 0..digits {
             let Some(digit) = self.current().to_digit(16) else {
-                return Err(at.syntax("did not find expected hexdecimal number"));
+                return Err(at.syntax(words::NO_HEX_DIGITS));
             };
             value = value << 4 | digit;
             self.skip();
         }
-        char::from_u32(value)
-            .ok_or_else(|| at.syntax("found invalid Unicode character escape code"))
+        char::from_u32(value).ok_or_else(|| at.syntax(words::BAD_UNICODE_ESCAPE))
     }
 
     /// Literal (`|`) or folded (`>`) text.
@@ -270,7 +269,7 @@ impl Scanner {
         self.skip_while(is_blank);
         self.skip_comment();
         if !is_break_or_end(self.current()) {
-            return Err(start.syntax("did not find expected comment or line break"));
+            return Err(start.syntax(words::BAD_BLOCK_HEADER));
         }
         self.line_break();
         Ok((chomping, increment))
@@ -289,7 +288,7 @@ impl Scanner {
     fn take_increment(&mut self, start: Mark) -> Result<Option<usize>, YamlError> {
         match self.current().to_digit(10) {
             None => Ok(None),
-            Some(0) => Err(start.syntax("found an indentation indicator equal to 0")),
+            Some(0) => Err(start.syntax(words::ZERO_INDENT)),
             Some(digit) => {
                 self.skip();
                 Ok(usize::try_from(digit).ok())
@@ -312,9 +311,7 @@ impl Scanner {
             }
             deepest = deepest.max(self.mark.column);
             if inside(self.mark.column) && self.current() == '\t' {
-                return Err(
-                    start.syntax("found a tab character where an indentation space is expected")
-                );
+                return Err(start.error(YamlProblem::TabInIndentation));
             }
             match self.line_break() {
                 Some(line_break) => breaks.push(line_break),

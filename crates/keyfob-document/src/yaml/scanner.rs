@@ -12,6 +12,7 @@ use super::{
     Mark, YamlError, YamlProblem,
     input::{END, Input},
     token::{Placed, Token, is_blank_or_end, is_break, is_break_or_end},
+    words,
 };
 use crate::MAX_DEPTH;
 
@@ -51,7 +52,7 @@ impl Scanner {
     /// The next token, which stays next.
     pub(super) fn peek(&mut self) -> Result<&Placed, YamlError> {
         self.fill()?;
-        self.tokens.front().ok_or_else(|| self.mark.syntax("unexpected end of stream"))
+        self.tokens.front().ok_or_else(|| self.mark.syntax(words::EARLY_END))
     }
 
     fn fill(&mut self) -> Result<(), YamlError> {
@@ -68,7 +69,7 @@ impl Scanner {
     pub(super) fn take(&mut self) -> Result<Placed, YamlError> {
         let end = self.peek()?.end;
         self.taken += 1;
-        self.tokens.pop_front().ok_or_else(|| end.syntax("unexpected end of stream"))
+        self.tokens.pop_front().ok_or_else(|| end.syntax(words::EARLY_END))
     }
 
     /// The character so many places ahead.
@@ -139,7 +140,7 @@ impl Scanner {
             '\'' | '"' => self.fetch_scanned(Self::scan_quoted),
             '?' | ':' if block => self.fetch_scanned(Self::scan_plain),
             '\t' | '?' | ':' | '#' | '|' | '>' | '%' | '@' | '`' => {
-                Err(self.mark.syntax("found character that cannot start any token"))
+                Err(self.mark.syntax(words::UNKNOWN_CHARACTER))
             }
             _ => self.fetch_scanned(Self::scan_plain),
         }
@@ -231,15 +232,12 @@ impl Scanner {
     }
 
     fn fetch_block_entry(&mut self) -> Result<(), YamlError> {
-        self.open_block(
-            Token::BlockSequenceStart,
-            "block sequence entries are not allowed in this context",
-        )?;
+        self.open_block(Token::BlockSequenceStart, YamlProblem::Syntax(words::ENTRY_NOT_ALLOWED))?;
         self.fetch_indicator(Token::BlockEntry, true)
     }
 
     fn fetch_key(&mut self) -> Result<(), YamlError> {
-        self.open_block(Token::BlockMappingStart, "mapping keys are not allowed in this context")?;
+        self.open_block(Token::BlockMappingStart, YamlProblem::Syntax(words::KEY_NOT_ALLOWED))?;
         self.fetch_indicator(Token::Key, self.flow_level == 0)
     }
 
@@ -253,10 +251,7 @@ impl Scanner {
             self.forget_key(level);
             self.key_allowed = false;
         } else {
-            self.open_block(
-                Token::BlockMappingStart,
-                "mapping values are not allowed in this context",
-            )?;
+            self.open_block(Token::BlockMappingStart, YamlProblem::UnexpectedColon)?;
             self.key_allowed = self.flow_level == 0;
         }
         self.push_character(Token::Value);
@@ -283,12 +278,12 @@ impl Scanner {
         Ok(())
     }
 
-    fn open_block(&mut self, token: Token, refusal: &'static str) -> Result<(), YamlError> {
+    fn open_block(&mut self, token: Token, refusal: YamlProblem) -> Result<(), YamlError> {
         if self.flow_level > 0 {
             return Ok(());
         }
         if !self.key_allowed {
-            return Err(self.mark.syntax(refusal));
+            return Err(self.mark.error(refusal));
         }
         self.roll_indent(self.mark, None, token)
     }

@@ -1,7 +1,7 @@
 //! The parser inside brackets and braces.
 
 use super::{Event, Parser, Place, Placement, State};
-use crate::yaml::token::Token;
+use crate::yaml::{token::Token, words};
 
 impl Parser {
     pub(super) fn flow_sequence(&mut self) -> Placement {
@@ -11,7 +11,7 @@ impl Parser {
                 self.scanner.take()?;
                 self.flow_sequence_entry()
             }
-            _ => Err(self.expected("did not find expected ',' or ']'")),
+            _ => Err(self.expected(words::EXPECTED_LIST_END)),
         }
     }
 
@@ -62,7 +62,7 @@ impl Parser {
                 self.scanner.take()?;
                 self.flow_mapping_entry()
             }
-            _ => Err(self.expected("did not find expected ',' or '}'")),
+            _ => Err(self.expected(words::EXPECTED_MAP_END)),
         }
     }
 

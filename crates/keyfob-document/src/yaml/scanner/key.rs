@@ -1,7 +1,7 @@
 //! Where the scanner may have passed the start of a key without knowing it.
 
 use super::Scanner;
-use crate::yaml::{Mark, YamlError};
+use crate::yaml::{Mark, YamlError, YamlProblem};
 
 /// A place where a key may have started.
 #[derive(Clone, Copy, Default)]
@@ -82,5 +82,5 @@ impl Scanner {
 }
 
 fn missing_colon(key: &PossibleKey) -> YamlError {
-    key.mark.syntax("could not find expected ':'")
+    key.mark.error(YamlProblem::MissingColon)
 }
