@@ -10,10 +10,10 @@ use std::{
 };
 
 use keyfob_api::GoDuration;
+use keyfob_exec::BoxFuture;
 use keyfob_exec::Clock as _;
 use keyfob_host::{
-    Fetching, IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenManager,
-    TokenRequest,
+    IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenManager, TokenRequest,
 };
 use keyfob_testkit::ManualClock;
 use proptest::{
@@ -204,11 +204,18 @@ impl State {
 }
 
 impl ServiceAccounts for Server {
-    fn get<'a>(&'a self, _namespace: &'a str, _name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        _namespace: &'a str,
+        _name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         unreachable!("a manager asks for tokens")
     }
 
-    fn token<'a>(&'a self, _request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        _request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         let token = self.0.lock().expect("nobody panics with it").token();
         Box::pin(async { token.ok_or_else(|| IdentityError::Unavailable("no token".to_owned())) })
     }

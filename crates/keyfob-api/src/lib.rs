@@ -25,6 +25,7 @@ mod go_url;
 mod image;
 mod pattern;
 mod provider;
+mod server_address;
 
 pub use answer::{InvalidField, SeenName};
 pub use certificate::{Certificate, MalformedCertificate};
@@ -59,3 +60,4 @@ pub use provider::{
     CredentialProviderResponse, ProviderVersion, RequestError, ResponseError, UncheckedResponse,
     UnknownProviderVersion,
 };
+pub use server_address::server_address;

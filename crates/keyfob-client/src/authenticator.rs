@@ -65,6 +65,9 @@ pub(crate) struct Inner {
 }
 
 /// Is told when an authenticator's certificate is another one, or gone.
+///
+/// [`Rotating`](crate::Rotating) is one. It is public for transports of others, which must then open new connections. It is a trait and
+/// no closure because the authenticator holds it weakly: a transport that was dropped is forgotten.
 pub trait IdentityObserver: Send + Sync {
     /// This is the certificate from now on.
     fn identity_changed(&self, identity: Option<&Arc<Identity>>);

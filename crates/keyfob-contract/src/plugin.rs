@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fmt, sync::Arc, time::Duration};
 
 use keyfob_api::{Secret, speaks_of_a_secret};
-use keyfob_exec::{Clock, Invocation, Limits, Program, Stdout, SystemClock};
+use keyfob_exec::{Clock, Invocation, Limits, MOST_OUTPUT, Program, Stdout, SystemClock};
 
 use crate::{NoAnswer, protocol::Protocol};
 
@@ -12,9 +12,6 @@ pub(crate) const KUBELETS_MINUTE: Duration = Duration::from_mins(1);
 
 /// What takes longer than this delays somebody who waits for it.
 pub(crate) const SLOW: Duration = Duration::from_secs(10);
-
-/// More than this is printed by nobody who has an answer; our own hosts read no more.
-pub(crate) const MOST_OUTPUT: usize = 8 << 20;
 
 /// How many run at once: a node that starts with a full queue of pods.
 pub(crate) const AT_ONCE: usize = 8;

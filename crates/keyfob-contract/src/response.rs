@@ -1,12 +1,11 @@
 //! Judging a response part by part, as its caller reads it.
 
 use keyfob_api::document::{Document, JsonError, JsonProblem, Value};
-use keyfob_exec::Status;
+use keyfob_exec::{MOST_OUTPUT, Status};
 
 use crate::{
     case::Case,
     observe::{End, Heard, Observed, span},
-    plugin::MOST_OUTPUT,
     protocol::Protocol,
     report::Verdict,
 };

@@ -4,23 +4,20 @@
 mod cluster;
 mod manifests;
 
-use std::pin::Pin;
-
 #[cfg(feature = "kube")]
-pub use self::cluster::{Cluster, plain};
+pub use self::cluster::{Cluster, ClusterError};
 pub use self::manifests::{Manifests, judge_objects};
+use keyfob_exec::BoxFuture;
+
 use crate::rule::{Asked, Facts, Policy, Question, Step, Verdict, decide};
 
 /// What the rule is told if its source is silent.
 const SILENT: &str = "the question was not answered";
 
-/// A question on its way to an answer, which goes into the facts.
-pub type Learning<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
 /// Answers the rule's questions: from a live cluster, or from objects in memory.
 pub trait FactSource: Send + Sync {
     /// Puts the answer to a question into the facts; that it could not be learnt is an answer too.
-    fn learn<'a>(&'a self, question: Question, facts: &'a mut Facts) -> Learning<'a>;
+    fn learn<'a>(&'a self, question: Question, facts: &'a mut Facts) -> BoxFuture<'a, ()>;
 }
 
 /// Asks the source for what the rule must know, until the rule has decided. A source that does not answer a question is
@@ -57,7 +54,7 @@ mod tests {
     struct Silent;
 
     impl FactSource for Silent {
-        fn learn<'a>(&'a self, _question: Question, _facts: &'a mut Facts) -> Learning<'a> {
+        fn learn<'a>(&'a self, _question: Question, _facts: &'a mut Facts) -> BoxFuture<'a, ()> {
             Box::pin(std::future::ready(()))
         }
     }

@@ -7,16 +7,19 @@
 //! - `ConnectionError`: why there is no answer, without any text that may hold a secret.
 //! - `Patience`: when to send a request again.
 //! - `json`: reads an answer without quoting it in an error.
+//! - `api_server` (feature `kube`): requests to a Kubernetes API server, and what can be said of those that fail.
 //! - `named`, `complaint`: what was asked, and what a server says is wrong.
 //! - `server` (feature `server`): the HTTP server of every listening command, with its limits.
 
+#[cfg(feature = "kube")]
+pub mod api_server;
 #[cfg(feature = "client")]
 mod clients;
 #[cfg(feature = "client")]
 mod complaint;
 #[cfg(feature = "client")]
 mod error;
-#[cfg(feature = "client")]
+#[cfg(any(feature = "client", feature = "kube"))]
 mod json;
 #[cfg(feature = "client")]
 mod naming;
@@ -36,7 +39,7 @@ pub use clients::{Clients, ClientsBuilder};
 pub use complaint::complaint;
 #[cfg(feature = "client")]
 pub use error::ConnectionError;
-#[cfg(feature = "client")]
+#[cfg(any(feature = "client", feature = "kube"))]
 pub use json::{NotTheJson, json};
 #[cfg(feature = "client")]
 pub use naming::named;

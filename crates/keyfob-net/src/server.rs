@@ -5,6 +5,8 @@
 //! the peer with the most connections makes way. So a newcomer gets in as long as some connection is idle, whoever opened it.
 //!
 //! - `limits`: what a client may cost. `peer`: who counts as one client. `listener`: where connections come from.
+//! - `peer_process`: which process opened a unix connection. `socket_file`: makes a unix socket, and removes it.
+//! - `loopback`: by which names a server on loopback may be called.
 //! - `connections`: the table of open connections; it decides who makes way. Everything else only reports to it.
 //! - `socket`: reports reads and writes, and cuts off clients that do not read. `pace`: how slow is too slow.
 //! - `request_body`: reads a request's body in bounded time and memory.
@@ -17,11 +19,14 @@
 mod connections;
 mod limits;
 mod listener;
+mod loopback;
 mod pace;
 mod peer;
+mod peer_process;
 mod request_body;
 mod response_body;
 mod socket;
+mod socket_file;
 
 use std::{error::Error, pin::pin, sync::Arc, time::Duration};
 
@@ -41,28 +46,37 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use tracing::debug;
 
 pub use self::{
-    connections::Connection,
+    connections::{Connection, OpenConnections},
     limits::Limits,
     listener::Listener,
+    loopback::LoopbackNames,
     pace::Pace,
     peer::Peer,
+    peer_process::{PeerProcess, ProcessStatus, UnidentifiedPeer},
     request_body::{BodyError, RequestBody},
+    socket_file::{SocketFile, SocketFileError},
 };
 use self::{
     connections::{Connections, Pool, Reason, Slot},
-    listener::{Io, is_of_the_connection},
+    listener::{Accepted, Io, is_of_the_connection},
     response_body::ResponseBody,
     socket::Socket,
 };
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
+/// How long after the stop a client that has connected before it may take to send its first request.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// How long accepting pauses when the process has no file descriptor or memory left for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves connections until `stop` is done, then lets requests finish for as long as the limits say.
 ///
-/// With a TLS configuration every connection starts with a handshake. Dropping the future closes all connections that have not been
+/// Whoever connected to a unix socket before the stop is answered too, if the connection still waits in the socket's queue: the client
+/// cannot know that it came late. So a socket whose name has been given to another server loses no request.
+///
+/// With a TLS configuration every connection starts with a handshake. A request that came over a unix socket has the
+/// [`PeerProcess`] that opened its connection among its extensions, if the system tells who that is. Dropping the future closes all connections that have not been
 /// upgraded.
 pub async fn serve<S, B>(
     listener: impl Into<Listener>,
@@ -78,20 +92,52 @@ pub async fn serve<S, B>(
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    let limits = limits.within_the_file_limit();
+    serve_counted(listener, tls, service, (limits, OpenConnections::default()), stop).await;
+}
+
+/// The same as [`serve`], with a count of the connections that somebody else can read.
+pub async fn serve_counted<S, B>(
+    listener: impl Into<Listener>,
+    tls: Option<Arc<ServerConfig>>,
+    service: S,
+    (limits, open): (Limits, OpenConnections),
+    stop: impl Future<Output = ()>,
+) where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let listener = listener.into();
+    let limits = limits.within_the_file_limit(listener.files_per_connection());
     let (draining, drain) = watch::channel(false);
     let server = Server {
         tls: tls.map(TlsAcceptor::from),
         service,
-        connections: Connections::new(limits),
+        connections: Connections::new(limits, open),
         drain,
     };
     let mut tasks = JoinSet::new();
-    server.accept_until(stop, listener.into(), &mut tasks).await;
+    server.accept_until(stop, &listener, &mut tasks).await;
+    // New ones may go on to arrive if another process listens on the socket too, so there is a limit.
+    for accepted in listener.into_queued().take(limits.connections) {
+        server.welcome(accepted, &mut tasks).await;
+    }
 
     draining.send_replace(true);
     server.connections.evict_handshakes();
-    let all = async { while tasks.join_next().await.is_some() {} };
+    // Heads that do not end have their time limit now as before.
+    let mut sweep = interval(limits.sweep_interval());
+    let all = async {
+        loop {
+            tokio::select! {
+                ended = tasks.join_next() => if ended.is_none() { return },
+                _ = sweep.tick() => server.connections.sweep(),
+            }
+        }
+    };
     if timeout(limits.drain, all).await.is_err() {
         debug!(
             connections = tasks.len(),
@@ -123,7 +169,7 @@ where
     async fn accept_until(
         &self,
         stop: impl Future<Output = ()>,
-        listener: Listener,
+        listener: &Listener,
         tasks: &mut JoinSet<()>,
     ) {
         let mut stop = pin!(stop);
@@ -138,7 +184,7 @@ where
                 () = &mut stop => return,
                 _ = sweep.tick(), if !self.connections.is_empty() => self.connections.sweep(),
                 accepted = accept => match accepted {
-                    Ok((stream, peer)) => self.welcome(stream, peer, tasks).await,
+                    Ok(accepted) => self.welcome(accepted, tasks).await,
                     Err(error) if is_of_the_connection(&error) => {
                         debug!(%error, "a connection ended before it was accepted");
                     }
@@ -154,7 +200,8 @@ where
     }
 
     /// Serves a connection on a task of its own, if there is a place for it.
-    async fn welcome(&self, stream: Box<dyn Io>, peer: Peer, tasks: &mut JoinSet<()>) {
+    async fn welcome(&self, accepted: Accepted, tasks: &mut JoinSet<()>) {
+        let peer = accepted.peer;
         let mut admitted = None;
         if self.tls.is_none() {
             admitted = self.connections.admit(peer, Pool::Requests).await;
@@ -169,7 +216,7 @@ where
         };
         let server = self.clone();
         tasks.spawn(async move {
-            if let Err(error) = server.supervise(stream, slot, evicted).await {
+            if let Err(error) = server.supervise(accepted, slot, evicted).await {
                 debug!(%peer, error, "connection dropped");
             }
         });
@@ -177,18 +224,19 @@ where
 
     async fn supervise(
         self,
-        stream: Box<dyn Io>,
+        accepted: Accepted,
         slot: Slot,
         evicted: oneshot::Receiver<Reason>,
     ) -> Result<(), BoxError> {
         tokio::select! {
             biased;
             Ok(reason) = evicted => Err(reason.into()),
-            served = self.talk(stream, slot) => served,
+            served = self.talk(accepted, slot) => served,
         }
     }
 
-    async fn talk(self, stream: Box<dyn Io>, slot: Slot) -> Result<(), BoxError> {
+    async fn talk(self, accepted: Accepted, slot: Slot) -> Result<(), BoxError> {
+        let Accepted { stream, process, .. } = accepted;
         let connection = slot.connection.clone();
         let socket = Socket::new(stream, slot);
         let stream: Box<dyn Io> = match &self.tls {
@@ -197,7 +245,7 @@ where
         };
         connection.gets_a_place().await;
         let limits = self.connections.limits;
-        let service = service_fn(|request| self.answer(request, &connection));
+        let service = service_fn(|request| self.answer(request, &connection, process.as_ref()));
         let serving = http1::Builder::new()
             // The table of connections watches over idle connections and slow heads.
             .header_read_timeout(None)
@@ -208,8 +256,15 @@ where
         let (mut serving, mut drain) = (pin!(serving), self.drain.clone());
         tokio::select! {
             served = serving.as_mut() => return served.map_err(Into::into),
-            _ = drain.wait_for(|draining| *draining) => serving.as_mut().graceful_shutdown(),
+            _ = drain.wait_for(|draining| *draining) => {}
         }
+        // A client that has only just connected is about to send its request, or has sent it already.
+        if !connection.has_spoken()
+            && let Ok(served) = timeout(FIRST_REQUEST, serving.as_mut()).await
+        {
+            return served.map_err(Into::into);
+        }
+        serving.as_mut().graceful_shutdown();
         serving.await.map_err(Into::into)
     }
 
@@ -217,8 +272,12 @@ where
         &self,
         request: Request<Incoming>,
         connection: &Connection,
+        process: Option<&PeerProcess>,
     ) -> Result<Response<ResponseBody<B>>, S::Error> {
-        let request = request.map(|body| RequestBody::new(body, connection.clone()));
+        let mut request = request.map(|body| RequestBody::new(body, connection.clone()));
+        if let Some(process) = process {
+            request.extensions_mut().insert(process.clone());
+        }
         let response = self.service.call(request).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             connection.upgrades();

@@ -58,7 +58,7 @@ use tracing::debug;
 
 pub use self::{
     access::{Access, Grant, Right, User},
-    exchange::{TokenVerifier, Trust, Verifying},
+    exchange::{TokenVerifier, Trust},
     fault::Fault,
     image::{ImageToMake, PushError, PushedImage},
     journal::SeenRequest,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use keyfob_api::{CredentialProviderRequest, Secret};
+use keyfob_api::{CredentialProviderRequest, Secret, server_address};
 
 use crate::{Call, Failure};
 
@@ -33,19 +33,10 @@ impl ImageRequest {
 
     /// For what follows the host in a server's address, as a docker credential helper is asked.
     pub(crate) fn for_server(server_url: &str, call: Call) -> Result<Self, Failure> {
-        let address = server_url.split_once("://").map_or(server_url, |(_, rest)| rest);
-        let address = address.trim_end_matches('/');
-        let address =
-            address.strip_suffix("/v1").or(address.strip_suffix("/v2")).unwrap_or(address);
-        let host = address.split('/').next().unwrap_or_default();
-        if host.is_empty() || host.contains(char::is_whitespace) {
-            return Err(Failure::new("the server's address names no host"));
-        }
-        // Docker has another name for its own registry than image names have.
-        let registry = if host == "index.docker.io" { "docker.io" } else { host }.to_owned();
+        let (registry, path) = server_address(server_url)
+            .ok_or_else(|| Failure::new("the server's address names no host"))?;
         let (token, annotations) = (None, BTreeMap::new());
-        let path = address.strip_prefix(host).unwrap_or_default().trim_start_matches('/');
-        let image = format!("{registry}/{path}");
+        let (image, registry) = (format!("{registry}/{path}"), registry.into_owned());
         Ok(Self { image, registry, token, annotations, call })
     }
 

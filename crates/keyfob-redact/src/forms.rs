@@ -217,7 +217,7 @@ fn core(text: &[u8], before: usize, encode: impl Fn(&[u8]) -> String) -> Vec<u8>
 }
 
 fn hex(text: &[u8]) -> Vec<u8> {
-    text.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
+    hex::encode(text).into_bytes()
 }
 
 fn numbers(text: &[u8]) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyfob_exec::{Invocation, ProcessRunner, Runner, Running};
+use keyfob_exec::{BoxFuture, Finished, Invocation, ProcessRunner, RunError, Runner};
 use keyfob_testkit::{MapEnvironment, Script, Step, Witness, scripted_plugin};
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ impl Plugin {
 }
 
 impl Runner for Plugin {
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         self.prepare();
         self.processes.run(invocation)
     }

@@ -6,9 +6,9 @@ use std::{
     time::SystemTime,
 };
 
+use keyfob_exec::BoxFuture;
 use keyfob_host::{
-    Fetching, IdentityError, PodIdentity, PodReference, ServiceAccount, ServiceAccounts, Token,
-    TokenRequest,
+    IdentityError, PodIdentity, PodReference, ServiceAccount, ServiceAccounts, Token, TokenRequest,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -113,7 +113,11 @@ impl State {
 }
 
 impl ServiceAccounts for Accounts {
-    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         let mut state = self.lock();
         state.got.push(format!("{namespace}/{name}"));
         let account = state.get(namespace, name);
@@ -121,7 +125,10 @@ impl ServiceAccounts for Accounts {
     }
 
     /// A token has expired when it comes, so that none is kept: upstream's tokens are not kept here either.
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         let wanted = wanted(request);
         let mut state = self.lock();
         let token = state.token(request, &wanted);

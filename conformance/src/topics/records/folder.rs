@@ -159,9 +159,8 @@ impl File {
     }
 
     fn path(&self, root: &Path) -> PathBuf {
-        let hexadecimal = |byte: &u8| format!("{byte:02x}");
-        let hash = |key| Sha256::digest(key).iter().map(hexadecimal).collect::<String>();
-        let hash = self.key.as_ref().map(|key| format!("sha256-{}", hash(key)));
+        let hash = |key| format!("sha256-{}", hex::encode(Sha256::digest(key)));
+        let hash = self.key.as_ref().map(hash);
         let name = hash.unwrap_or_default() + &self.name;
         root.join("image_manager").join(&self.folder).join(name)
     }

@@ -13,7 +13,8 @@ use keyfob_api::{
     speaks_of_a_secret,
 };
 use keyfob_exec::{
-    Finished, Invocation, Limits, LookupError, Program, Stderr, Stdin, Terminal, go::clean,
+    Finished, Invocation, Limits, LookupError, MOST_OUTPUT, Program, Stderr, Stdin, Terminal,
+    go::clean,
 };
 
 use super::{
@@ -21,9 +22,6 @@ use super::{
     hint::Helper,
 };
 use crate::{Behaviour, ExecConfig, InteractiveMode, World, metrics::Metrics};
-
-/// How many bytes a plugin may print.
-const MOST_OUTPUT: usize = 8 << 20;
 
 /// What to run, and what to tell it.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use keyfob_client::{
     Authenticator, Authenticators, Behaviour, ExecConfig, InteractiveMode, Messages, World,
 };
 use keyfob_exec::{
-    Clock as _, Finished, Invocation, ProcessRunner, RunError, Runner, Running, Status, StderrTail,
-    Terminal,
+    BoxFuture, Clock as _, Finished, Invocation, ProcessRunner, RunError, Runner, Status,
+    StderrTail, Terminal,
 };
 use keyfob_testkit::{ManualClock, MapEnvironment};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -169,7 +169,7 @@ impl FakePlugin {
 }
 
 impl Runner for FakePlugin {
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         let info = invocation.variables().last().unwrap().1.to_str().unwrap().to_owned();
         self.infos.lock().unwrap().push(info);

@@ -11,7 +11,7 @@ use std::{
 
 use http::{Request, Response, StatusCode, header::AUTHORIZATION};
 use keyfob_client::{Authenticators, Behaviour, ExecConfig, ExecLayer, World};
-use keyfob_exec::{Finished, Invocation, Runner, Running, Status, StderrTail};
+use keyfob_exec::{BoxFuture, Finished, Invocation, RunError, Runner, Status, StderrTail};
 use serde_json::json;
 use tokio::time::{interval, sleep};
 use tower::{Layer as _, Service as _, service_fn};
@@ -38,7 +38,7 @@ impl Issuer {
 }
 
 impl Runner for Issuer {
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         Box::pin(async {
             sleep(Duration::from_millis(2)).await;

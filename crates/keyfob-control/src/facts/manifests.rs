@@ -1,8 +1,9 @@
 //! Facts from objects in memory; their RBAC is the authorizer.
 
+use keyfob_exec::BoxFuture;
 use serde::de::DeserializeOwned;
 
-use super::{FactSource, Learning};
+use super::FactSource;
 use crate::{
     objects::{Kind, Objects, read},
     rbac,
@@ -52,7 +53,7 @@ impl Manifests<'_> {
 }
 
 impl FactSource for Manifests<'_> {
-    fn learn<'a>(&'a self, question: Question, facts: &'a mut Facts) -> Learning<'a> {
+    fn learn<'a>(&'a self, question: Question, facts: &'a mut Facts) -> BoxFuture<'a, ()> {
         self.answer(question, facts);
         Box::pin(std::future::ready(()))
     }

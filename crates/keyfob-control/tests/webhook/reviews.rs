@@ -8,10 +8,11 @@ use axum::{
     http::{Request, StatusCode},
 };
 use keyfob_control::{
-    facts::{FactSource, Learning},
+    facts::FactSource,
     rule::{Facts, Found, Opinion, Question},
     webhook::{Health, Options, router},
 };
+use keyfob_exec::BoxFuture;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -35,7 +36,7 @@ pub(crate) struct World {
 }
 
 impl FactSource for World {
-    fn learn<'a>(&'a self, question: Question, facts: &'a mut Facts) -> Learning<'a> {
+    fn learn<'a>(&'a self, question: Question, facts: &'a mut Facts) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
             match (self.down, question) {

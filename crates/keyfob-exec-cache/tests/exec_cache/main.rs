@@ -27,7 +27,7 @@ use std::{
 
 use keyfob_api::{ExecCredentialSpec, ExecCredentialStatus, ExecVersion, Secret, Timestamp};
 use keyfob_exec::{
-    Clock as _, Finished, Invocation, RunError, Runner, Running, Status, StderrTail, SystemClock,
+    BoxFuture, Clock as _, Finished, Invocation, RunError, Runner, Status, StderrTail, SystemClock,
     Terminal,
 };
 use keyfob_exec_cache::{
@@ -275,7 +275,7 @@ impl Plugin {
 }
 
 impl Runner for Plugin {
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         let run = self.runs.fetch_add(1, Ordering::SeqCst) + 1;
         let says = Arc::clone(&self.says.lock().unwrap());
         Box::pin(async move {

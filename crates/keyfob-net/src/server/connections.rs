@@ -11,7 +11,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -30,11 +30,24 @@ pub(super) struct Connections {
     table: Mutex<Table>,
     /// A place or some memory is free again.
     freed: Notify,
+    open: OpenConnections,
+}
+
+/// How many connections a server has at the moment. Clones count the same.
+#[derive(Clone, Debug, Default)]
+pub struct OpenConnections(Arc<AtomicUsize>);
+
+impl OpenConnections {
+    /// The number, those that wait for a place or are in their TLS handshake too.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Connections {
-    pub(super) fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { limits, table: Mutex::new(Table::new(limits)), freed: Notify::new() })
+    pub(super) fn new(limits: Limits, open: OpenConnections) -> Arc<Self> {
+        let table = Mutex::new(Table::new(limits));
+        Arc::new(Self { limits, table, freed: Notify::new(), open })
     }
 
     /// A place for a new connection, as soon as the connection that makes way for it is closed. Nothing if none can make way.
@@ -54,9 +67,14 @@ impl Connections {
         })
         .await;
         let id = added?;
-        let shared =
-            Arc::new(Shared { connections: Arc::clone(self), id, cut: AtomicBool::new(false) });
-        Some((Slot { connection: Connection(shared) }, evicted))
+        self.open.0.fetch_add(1, Ordering::Relaxed);
+        let shared = Shared {
+            connections: Arc::clone(self),
+            id,
+            spoke: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
+        };
+        Some((Slot { connection: Connection(Arc::new(shared)) }, evicted))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -110,6 +128,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let Shared { connections, id, .. } = &*self.connection.0;
         connections.table().remove(*id);
+        connections.open.0.fetch_sub(1, Ordering::Relaxed);
         connections.freed.notify_waiters();
     }
 }
@@ -121,6 +140,8 @@ pub struct Connection(Arc<Shared>);
 struct Shared {
     connections: Arc<Connections>,
     id: Id,
+    /// Something came from the client.
+    spoke: AtomicBool,
     cut: AtomicBool,
 }
 
@@ -175,7 +196,13 @@ impl Connection {
         self.0.connections.table().is_upgraded(self.0.id)
     }
 
+    /// Whether anything has come from the client.
+    pub(super) fn has_spoken(&self) -> bool {
+        self.0.spoke.load(Ordering::Relaxed)
+    }
+
     pub(super) fn has_read(&self) {
+        self.0.spoke.store(true, Ordering::Relaxed);
         self.update(Table::has_read);
     }
 

@@ -67,13 +67,13 @@ impl Default for Limits {
 impl Limits {
     /// Fewer connections, if the process may not open enough files: half of its files are left for everything else, such as
     /// a proxy's own connections.
-    pub(super) fn within_the_file_limit(self) -> Self {
+    pub(super) fn within_the_file_limit(self, files_per_connection: usize) -> Self {
         let files = getrlimit(Resource::Nofile).current.and_then(|files| files.try_into().ok());
-        self.within(files.unwrap_or(usize::MAX))
+        self.within(files.unwrap_or(usize::MAX), files_per_connection)
     }
 
-    fn within(self, files: usize) -> Self {
-        let most = (files / 2).max(2);
+    fn within(self, files: usize, files_per_connection: usize) -> Self {
+        let most = (files / 2 / files_per_connection.max(1)).max(2);
         if self.connections.saturating_add(self.handshakes) <= most {
             return self;
         }
@@ -102,10 +102,13 @@ mod tests {
 
     #[test]
     fn connections_leave_half_of_the_files_to_others() {
-        let few = Limits::default().within(256);
+        let few = Limits::default().within(256, 1);
         assert_eq!((few.connections, few.handshakes), (96, 32));
         assert_eq!((few.connections_per_peer, few.handshakes_per_peer), (72, 16));
-        let many = Limits::default().within(20_000);
+        let many = Limits::default().within(20_000, 1);
         assert_eq!((many.connections, many.connections_per_peer), (512, 128));
+        // At a unix socket a connection needs three.
+        let few = Limits::default().within(768, 3);
+        assert_eq!((few.connections, few.handshakes), (96, 32));
     }
 }

@@ -19,6 +19,22 @@ async fn idle_keep_alive_connections_of_one_address_lock_nobody_out() {
 }
 
 #[tokio::test]
+async fn open_connections_are_counted_until_they_are_closed() {
+    let rig = Rig::start(patient()).await;
+    let open = rig.open.clone();
+    let idle = rig.client(1).idle(3, "/livez").await;
+    assert_eq!(open.count(), 3);
+    drop(idle);
+    while open.count() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let _idle = rig.client(1).idle(2, "/livez").await;
+    assert_eq!(open.count(), 2);
+    rig.stop().await;
+    assert_eq!(open.count(), 0, "a server that has stopped has none");
+}
+
+#[tokio::test]
 async fn ten_thousand_connections_from_one_address_do_not_affect_another() {
     let files = raise_file_limit();
     let connections = files.saturating_sub(2_000).clamp(300, 10_000);

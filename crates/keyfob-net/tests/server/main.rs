@@ -7,6 +7,7 @@
 
 mod bodies;
 mod crowds;
+mod processes;
 mod responses;
 
 use std::{convert::Infallible, future, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -20,7 +21,7 @@ use hyper::{
     upgrade,
 };
 use hyper_util::rt::TokioIo;
-use keyfob_net::server::{Limits, Pace, RequestBody, serve};
+use keyfob_net::server::{Limits, OpenConnections, Pace, RequestBody, serve_counted};
 use keyfob_testkit::HostileClient;
 use tokio::{
     net::TcpListener,
@@ -33,6 +34,7 @@ struct Rig {
     address: SocketAddr,
     /// `/wait` is answered, and `/watch` has an event, once this is notified.
     event: Arc<Notify>,
+    open: OpenConnections,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -46,8 +48,10 @@ impl Rig {
         let answering = Arc::clone(&event);
         let service = service_fn(move |request| answer(request, Arc::clone(&answering)));
         let stopped = async { stopped.await.unwrap_or_default() };
-        let task = tokio::spawn(serve(listener, None, service, limits, stopped));
-        Self { address, event, stop, task }
+        let open = OpenConnections::default();
+        let task =
+            tokio::spawn(serve_counted(listener, None, service, (limits, open.clone()), stopped));
+        Self { address, event, open, stop, task }
     }
 
     /// A client at 127.0.0.N.

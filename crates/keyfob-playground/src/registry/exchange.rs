@@ -6,11 +6,12 @@
 //!
 //! Upstream: OAuth's token exchange (RFC 8693), as a form or in JSON, or the token in the header.
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use http::{Response, header::CONTENT_TYPE, request::Parts};
 use keyfob_api::{Claims, Secret};
+use keyfob_exec::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -46,11 +47,12 @@ impl Trust {
 pub trait TokenVerifier: Send + Sync + fmt::Debug {
     /// What a token says that the trusted issuer has signed; else why it is none, in words that hold nothing of it. The
     /// audience is for whoever must ask elsewhere with it; the registry itself looks at audience, end and subject.
-    fn verify<'a>(&'a self, token: &'a Secret<String>, audience: &'a str) -> Verifying<'a>;
+    fn verify<'a>(
+        &'a self,
+        token: &'a Secret<String>,
+        audience: &'a str,
+    ) -> BoxFuture<'a, Result<Claims, String>>;
 }
-
-/// What a verifier says.
-pub type Verifying<'a> = Pin<Box<dyn Future<Output = Result<Claims, String>> + Send + 'a>>;
 
 /// No body of an exchange is as long.
 const LONGEST: usize = 64 << 10;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::Method;
 use keyfob_api::{Claims, Secret};
+use keyfob_exec::BoxFuture;
 use keyfob_playground::registry::{
-    Access, ImageToMake, Limits, Options, TokenVerifier, Trust, User, Verifying,
+    Access, ImageToMake, Limits, Options, TokenVerifier, Trust, User,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +21,11 @@ const APP: &str = "/v2/team-a/app/manifests/v1";
 struct Issuer;
 
 impl TokenVerifier for Issuer {
-    fn verify<'a>(&'a self, token: &'a Secret<String>, audience: &'a str) -> Verifying<'a> {
+    fn verify<'a>(
+        &'a self,
+        token: &'a Secret<String>,
+        audience: &'a str,
+    ) -> BoxFuture<'a, Result<Claims, String>> {
         assert_eq!(audience, "registry.example");
         Box::pin(async move {
             let is_genuine = token.expose().ends_with(".hunter2-signature");
@@ -35,7 +40,11 @@ impl TokenVerifier for Issuer {
 struct Silent;
 
 impl TokenVerifier for Silent {
-    fn verify<'a>(&'a self, _: &'a Secret<String>, _: &'a str) -> Verifying<'a> {
+    fn verify<'a>(
+        &'a self,
+        _: &'a Secret<String>,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Claims, String>> {
         Box::pin(std::future::pending())
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct ApiAudiences {
 impl ApiAudiences {
     /// What they are now, if the API server answers.
     pub(super) async fn learn(&self) -> Result<Vec<String>, String> {
-        self.cluster.answers().await?;
+        self.cluster.answers().await.map_err(|error| error.to_string())?;
         if !self.given.is_empty() {
             return Ok(self.given.clone());
         }

@@ -5,7 +5,7 @@ use std::{error::Error as StdError, fmt};
 use keyfob_client::{
     AuthError, ClientConfigError, ClientError, ExecError, KubercError, LoadError, UnusableToken,
 };
-use keyfob_control::facts::plain;
+use keyfob_net::api_server::plain;
 
 use super::auth_provider::UnsupportedAuthProvider;
 use crate::{Outcome, Verdict};

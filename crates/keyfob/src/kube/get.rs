@@ -5,7 +5,8 @@ use std::io;
 use clap::Args;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Collected, Limited};
-use kube::{client::Body, core::Status};
+use keyfob_net::api_server::status_message;
+use kube::client::Body;
 
 use super::{
     chosen::Cluster,
@@ -55,7 +56,7 @@ impl GetArgs {
             Err(error) => return Ok(failed(&said(&error))),
         };
         if !answer.status().is_success() {
-            return Ok(failed(&refusal(answer).await));
+            return Ok(failed(&read_refusal(answer).await));
         }
         Ok(match pass_on(answer.into_body()).await {
             Ok(()) => Outcome::default(),
@@ -88,15 +89,18 @@ fn unwritten(error: &io::Error) -> Outcome {
     Outcome { stderr, verdict: Verdict::Unwritten, ..Outcome::default() }
 }
 
-/// The message of a `Status`, or whatever else stands in the place of one.
-pub(super) async fn refusal(answer: Response<Body>) -> String {
+async fn read_refusal(answer: Response<Body>) -> String {
     let code = answer.status();
     let body = Limited::new(answer.into_body(), LONGEST_REFUSAL).collect().await;
-    let body = body.map(Collected::to_bytes).unwrap_or_default();
-    let status: Option<Status> = serde_json::from_slice(&body).ok();
-    let text = match status {
-        Some(status) if !status.message.is_empty() => status.message,
-        _ => String::from_utf8_lossy(&body).trim().to_owned(),
+    refusal(code, &body.map(Collected::to_bytes).unwrap_or_default())
+}
+
+/// The message of a `Status`, or whatever else stands in the place of one.
+pub(super) fn refusal(code: StatusCode, body: &[u8]) -> String {
+    let body = if body.len() > LONGEST_REFUSAL { &[] } else { body };
+    let text = match status_message(body) {
+        Some(message) if !message.is_empty() => message,
+        _ => String::from_utf8_lossy(body).trim().to_owned(),
     };
     let separator = if text.is_empty() { "" } else { ": " };
     format!("{}{separator}{text}", words(code))

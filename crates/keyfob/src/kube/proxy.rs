@@ -10,23 +10,22 @@
 
 mod doorkeeper;
 mod forward;
-mod socket;
 
 use std::{
     future, io,
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use clap::Args;
 use hyper::service::service_fn;
-use keyfob_net::server::{self, Limits, Listener, Pace};
+use keyfob_net::server::{self, Limits, Listener, Pace, SocketFile, SocketFileError};
 use kube::Client;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 
-use self::{doorkeeper::Doorkeeper, forward::forward, socket::SocketFile};
+use self::{doorkeeper::Doorkeeper, forward::forward};
 use super::{cluster_args::ClusterArgs, on_cluster_until};
 use crate::{Outcome, Verdict, lookup::LookupFailure};
 
@@ -70,7 +69,7 @@ impl ProxyArgs {
     /// Until somebody stops us.
     async fn serve(&self, client: Client) -> io::Result<Outcome> {
         if let Some(path) = &self.unix_socket {
-            let (_file, listener) = SocketFile::listen(path)?;
+            let (_file, listener) = listen_at(path)?;
             announce(&path.display().to_string()).await?;
             serve(listener, Doorkeeper::of_a_socket(self.read_only), client).await;
             return Ok(Outcome::default());
@@ -82,6 +81,24 @@ impl ProxyArgs {
         serve(listener, Doorkeeper::of_a_port(address.port(), self.read_only), client).await;
         Ok(Outcome::default())
     }
+}
+
+/// A socket that only this user can open.
+fn listen_at(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
+    let (file, listener) = SocketFile::bind(path, 0o600).map_err(|error| {
+        let why = match error {
+            SocketFileError::InUse(_) => "another process listens there".to_owned(),
+            SocketFileError::NotASocket(_) => "something that is not a socket is there".to_owned(),
+            SocketFileError::Unusable { source, .. } => source.to_string(),
+            other => other.to_string(),
+        };
+        let path = path.display();
+        io::Error::other(format!(
+            "cannot listen at {path}: {why}; choose another path with --unix-socket"
+        ))
+    })?;
+    listener.set_nonblocking(true)?;
+    Ok((file, UnixListener::from_std(listener)?))
 }
 
 fn taken(error: &io::Error, address: SocketAddr) -> io::Error {

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
 use http::Request;
-use http_body_util::{BodyExt as _, Collected, Limited};
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
 use keyfob_api::SecretSet;
 use keyfob_exec::{Clock as _, SystemClock};
-use kube::{Client, client::Body};
+use keyfob_net::api_server::{ApiClient, ApiError};
+use kube::Client;
 use serde::Serialize;
 use serde_json::json;
 
@@ -94,7 +94,7 @@ impl WhoamiArgs {
         if self.ask {
             let (client, _) = cluster.connect()?;
             let secrets = cluster.secrets();
-            match ask(&client).await {
+            match ask(client).await {
                 Ok(subject) => report.server_says = Some(subject.redacted(secrets)),
                 Err(why) => {
                     let why = secrets.redact(&why);
@@ -112,28 +112,24 @@ impl WhoamiArgs {
     }
 }
 
-async fn ask(client: &Client) -> Result<Subject, String> {
+async fn ask(client: Client) -> Result<Subject, String> {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}});
     let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
         .header("Content-Type", "application/json")
-        .body(Body::from(review.to_string().into_bytes()))
+        .body(review.to_string().into_bytes())
         .map_err(|error| error.to_string())?;
-    let asked = tokio::time::timeout(PATIENCE, exchange(client, request)).await;
-    let review =
-        asked.map_err(|_| format!("it gave no answer within {} s", PATIENCE.as_secs()))??;
+    let client = ApiClient::new(client, LONGEST_ANSWER, PATIENCE);
+    let response = client.exchange(request).await.map_err(|error| match error {
+        ApiError::NotAnswered(error) => said(&error),
+        error => error.to_string(),
+    })?;
+    if !response.status().is_success() {
+        return Err(refusal(response.status(), response.body()));
+    }
+    let review: Result<SelfSubjectReview, _> = response.json();
+    let review = review.map_err(|_| "its answer is none of Kubernetes".to_owned())?;
     let user = review.status.and_then(|status| status.user_info);
     user.map(Subject::from).ok_or_else(|| "its answer names nobody".to_owned())
-}
-
-/// The answer is read here and not by `kube`, which logs refusals and what it cannot decode: a token may stand there.
-async fn exchange(client: &Client, request: Request<Body>) -> Result<SelfSubjectReview, String> {
-    let answer = client.send(request).await.map_err(|error| said(&error))?;
-    if !answer.status().is_success() {
-        return Err(refusal(answer).await);
-    }
-    let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
-    let body = body.map(Collected::to_bytes).unwrap_or_default();
-    serde_json::from_slice(&body).map_err(|_| "its answer is none of Kubernetes".to_owned())
 }
 
 impl Subject {

@@ -49,7 +49,7 @@ fn what_is_not_there_is_named_with_what_is() {
     let in_home = home.path(".kube/config").display().to_string();
     for (args, why) in [
         (vec!["--kubeconfig", "none"], "the kubeconfig cannot be read: stat none: no such file or directory; name one with --kubeconfig or $KUBECONFIG".to_owned()),
-        (vec!["--kubeconfig", "bad"], "error loading config file \"bad\": invalid YAML at line 2, column 1: did not find expected ',' or '}'; `kubectl config view` reads it too".to_owned()),
+        (vec!["--kubeconfig", "bad"], "error loading config file \"bad\": invalid YAML at line 2, column 1: expected `,` or `}`; `kubectl config view` reads it too".to_owned()),
         (vec!["--kubeconfig", "none:empty"], "there is no kubeconfig: none is missing, empty says nothing; name one with --kubeconfig or $KUBECONFIG".to_owned()),
         (vec![], format!("there is no kubeconfig: {in_home} is missing; name one with --kubeconfig or $KUBECONFIG")),
         (vec!["--kubeconfig", "one:two", "--context", "x"], "the kubeconfig one:two has no context x; it has: one, two".to_owned()),

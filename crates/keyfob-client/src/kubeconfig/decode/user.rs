@@ -50,7 +50,7 @@ impl Decoder {
                 "tokenFile" => item.read_text(&mut user.token_file)?,
                 "as" => item.read_text(&mut user.impersonate.user)?,
                 "as-uid" => item.read_text(&mut user.impersonate.uid)?,
-                "as-groups" => user.impersonate.groups = texts(item)?,
+                "as-groups" => user.impersonate.groups = item.texts(|_, _| ())?,
                 "as-user-extra" => user.impersonate.extra = extra(item)?,
                 "username" => item.read_text(&mut user.username)?,
                 "password" => item.read_secret(&mut user.password)?,
@@ -70,7 +70,7 @@ fn exec(item: Item<'_>) -> Result<Option<ExecConfig>, FieldError> {
     let is_there = item.object(&EXEC, |name, item| {
         match name {
             "command" => item.read_text(&mut exec.command)?,
-            "args" => exec.args = texts(item)?,
+            "args" => exec.args = item.texts(|_, _| ())?,
             "env" => exec.env = variables(item)?,
             "apiVersion" => item.read_text(&mut exec.api_version)?,
             "installHint" => item.read_text(&mut exec.install_hint)?,
@@ -121,19 +121,8 @@ fn auth_provider(item: Item<'_>) -> Result<Option<AuthProvider>, FieldError> {
 fn extra(item: Item<'_>) -> Result<Vec<(String, Vec<String>)>, FieldError> {
     let mut extra = Vec::new();
     item.entries(|name, item| {
-        extra.push((name.expose().clone(), texts(item)?));
+        extra.push((name.expose().clone(), item.texts(|_, _| ())?));
         Ok(())
     })?;
     Ok(extra)
-}
-
-fn texts(item: Item<'_>) -> Result<Vec<String>, FieldError> {
-    let mut texts = Vec::new();
-    item.elements(|_, item| {
-        let mut text = String::new();
-        item.read_text(&mut text)?;
-        texts.push(text);
-        Ok(())
-    })?;
-    Ok(texts)
 }

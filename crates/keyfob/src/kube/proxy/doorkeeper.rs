@@ -1,10 +1,10 @@
 //! Who may come in.
 
 use http::{
-    HeaderMap, Method, Request, Uri,
-    header::{HOST, ORIGIN, UPGRADE},
-    uri::{Authority, Scheme},
+    Method, Request,
+    header::{ORIGIN, UPGRADE},
 };
+use keyfob_net::server::LoopbackNames;
 
 /// Keeps other people's web pages out.
 ///
@@ -12,36 +12,33 @@ use http::{
 /// with whatever changes something or reads across origins, and `Sec-Fetch-Site` with the rest: pictures, frames, links.
 #[derive(Debug)]
 pub(super) struct Doorkeeper {
-    /// The port that must be named; a socket of the file system has none, and no browser reaches it.
-    port: Option<u16>,
+    /// By which names it must be called; a socket of the file system has none, and no browser reaches it.
+    names: Option<LoopbackNames>,
     read_only: bool,
 }
 
 /// What a browser says of a page of ours, and of what somebody typed.
 const HOME: [&[u8]; 2] = [b"same-origin", b"none"];
 
-const NAMES: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
-
 impl Doorkeeper {
     pub(super) fn of_a_port(port: u16, read_only: bool) -> Self {
-        Self { port: Some(port), read_only }
+        Self { names: Some(LoopbackNames::with_port(port)), read_only }
     }
 
     pub(super) fn of_a_socket(read_only: bool) -> Self {
-        Self { port: None, read_only }
+        Self { names: None, read_only }
     }
 
     /// Why a request is refused, if it is.
     pub(super) fn refuses<B>(&self, request: &Request<B>) -> Option<&'static str> {
         let (method, headers) = (request.method(), request.headers());
-        if let Some(port) = self.port {
-            let target = request.uri();
-            if !names_only(port, target, headers) {
+        if let Some(names) = self.names {
+            if !names.are_named_in(request.uri(), headers) {
                 return Some(
                     "the Host header or the request line names another host or port than this proxy's",
                 );
             }
-            let is_ours = |origin: &str| is_origin(origin, port);
+            let is_ours = |origin: &str| is_origin(origin, names);
             let mut origins = headers.get_all(ORIGIN).iter();
             // A request that says different things about its origin is refused for the worst of them.
             let mut sites = headers.get_all("sec-fetch-site").iter();
@@ -62,34 +59,8 @@ impl Doorkeeper {
     }
 }
 
-/// Whether a request names this proxy: in the one `Host` header, and in its request line if that has a whole address, which
-/// would count instead of the header.
-fn names_only(port: u16, target: &Uri, headers: &HeaderMap) -> bool {
-    let mut hosts = headers.get_all(HOST).iter();
-    let host = hosts.next().and_then(|host| host.to_str().ok());
-    let has_one = host.is_some_and(|host| is_host(host, port)) && hosts.next().is_none();
-    let is_ours = |authority: &Authority| is_host(authority.as_str(), port);
-    has_one
-        && target.authority().is_none_or(is_ours)
-        && target.scheme().is_none_or(|scheme| *scheme == Scheme::HTTP)
-}
-
-fn is_origin(origin: &str, port: u16) -> bool {
-    origin.strip_prefix("http://").is_some_and(|host| is_host(host, port))
-}
-
-fn is_host(host: &str, port: u16) -> bool {
-    NAMES.iter().any(|name| is_at(host, name, port))
-}
-
-/// Port 80 need not be named.
-fn is_at(host: &str, name: &str, port: u16) -> bool {
-    let rest = host.get(..name.len()).filter(|it| it.eq_ignore_ascii_case(name));
-    match rest.and_then(|_| host.get(name.len()..)) {
-        Some("") => port == 80,
-        Some(rest) => rest.strip_prefix(':').is_some_and(|it| it == port.to_string()),
-        None => false,
-    }
+fn is_origin(origin: &str, names: LoopbackNames) -> bool {
+    origin.strip_prefix("http://").is_some_and(|host| names.contain(host))
 }
 
 #[cfg(test)]
