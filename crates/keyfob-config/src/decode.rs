@@ -135,7 +135,7 @@ impl Reader {
         match &field.value {
             Access::Text(lens) => item.read_text((lens.get_mut)(target))?,
             Access::SecretText(lens) => item.read_secret((lens.get_mut)(target))?,
-            Access::Texts(lens) => *(lens.get_mut)(target) = self.texts(item, path)?,
+            Access::Texts(lens) => *(lens.get_mut)(target) = self.texts(&item, path)?,
             Access::Duration(lens) => *(lens.get_mut)(target) = item.duration()?,
             Access::Bool(lens) => *(lens.get_mut)(target) = item.bool()?,
             Access::Variables(lens) => *(lens.get_mut)(target) = self.variables(item, path)?,
@@ -144,7 +144,7 @@ impl Reader {
             }
             Access::Kep4412Keys(lens) => {
                 *(lens.get_mut)(target) = TokenDialect::Kep4412;
-                self.kep_4412_keys = self.texts(item, path)?;
+                self.kep_4412_keys = self.texts(&item, path)?;
             }
             Access::ExtraArguments(lens) => {
                 *(lens.get_mut)(target) = dialect::extra_arguments(item)?;
@@ -154,16 +154,8 @@ impl Reader {
         Ok(())
     }
 
-    fn texts(&mut self, item: Item<'_>, path: &str) -> Result<Vec<String>, FieldError> {
-        let mut texts = Vec::new();
-        item.elements(|index, item| {
-            self.note(&format!("{path}[{index}]"), item.node());
-            let mut text = String::new();
-            item.read_text(&mut text)?;
-            texts.push(text);
-            Ok(())
-        })?;
-        Ok(texts)
+    fn texts(&mut self, item: &Item<'_>, path: &str) -> Result<Vec<String>, FieldError> {
+        item.texts(|index, item| self.note(&format!("{path}[{index}]"), item.node()))
     }
 
     fn variables(&mut self, item: Item<'_>, path: &str) -> Result<Vec<EnvVar>, FieldError> {

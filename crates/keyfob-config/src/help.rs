@@ -41,25 +41,21 @@ fn yaml(text: &[u8], error: &YamlError) -> String {
         (_, Some('*')) => {
             "a `*` begins a YAML alias: put the pattern in quotes, as in \"*.example.com\""
         }
-        (YamlProblem::Syntax(problem), found)
-            if found == Some('\t') || problem.contains("a tab") =>
-        {
+        (YamlProblem::TabInIndentation, _) | (YamlProblem::Syntax(_), Some('\t')) => {
             "YAML is indented with spaces: replace the tab"
         }
         (_, Some('@' | '`' | '%')) => "a text that begins with this character must be in quotes",
         (_, Some('&')) => "a `&` begins a YAML anchor: put the text in quotes",
-        (YamlProblem::Syntax("mapping values are not allowed in this context"), _) => {
+        (YamlProblem::UnexpectedColon, _) => {
             "there is a `: ` too many, or a line before is indented wrongly: put a text with `: ` in quotes"
         }
-        (YamlProblem::Syntax("could not find expected ':'"), _) => {
+        (YamlProblem::MissingColon, _) => {
             "a `:` and a space are missing after the name, or a text with several lines is not in quotes"
         }
-        (YamlProblem::Syntax("found incompatible YAML document"), _) => {
+        (YamlProblem::UnsupportedVersion, _) => {
             "Kubernetes reads YAML 1.1 only: leave the %YAML line out"
         }
-        (YamlProblem::Syntax("found unexpected end of stream"), _) => {
-            "the quote that opens here is never closed: close it"
-        }
+        (YamlProblem::UnclosedQuote, _) => "the quote that opens here is never closed: close it",
         (YamlProblem::UnknownAnchor, _) => "an alias needs an anchor of that name before it",
         (YamlProblem::Encoding(_), _) => "save the file as UTF-8 text",
         (YamlProblem::InvalidKey | YamlProblem::UnsupportedKey, _) => {
@@ -211,10 +207,18 @@ fn object_at(path: &str, version: Version) -> &'static Object {
 }
 
 fn nearest(name: &str, object: &'static Object) -> Option<&'static str> {
+    nearest_name(name, (object.columns)().into_iter().map(|column| column.name))
+}
+
+/// The one of these names that was probably meant: only letters in upper or lower case, `-` and `_` differ, or few letters.
+pub fn nearest_name<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
-    let written = plain(name);
-    let known = (object.columns)().into_iter().map(|column| column.name);
-    let (distance, known) = known.map(|known| (distance(&written, &plain(known)), known)).min()?;
+    let written = plain(written);
+    let known = known.into_iter().map(|known| (distance(&written, &plain(known)), known));
+    let (distance, known) = known.min()?;
     let longest = (known.len() / 3).clamp(1, 3);
     (distance <= longest).then_some(known)
 }
@@ -237,26 +241,49 @@ fn list_of(object: &'static Object, version: Version) -> String {
     format!("leave it out; the fields here are {}", known.join(", "))
 }
 
-/// How many letters must be changed, added or left out (Levenshtein).
+/// How many letters must be changed, added, left out or swapped with their neighbour (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, c) in a.chars().take(64).enumerate() {
+    let at = |row: &[usize], place: usize| row.get(place).copied().unwrap_or(usize::MAX / 2);
+    let (mut before, mut row): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
+    for (i, c) in a.iter().enumerate() {
         let mut next = vec![i + 1];
         for (j, d) in b.iter().enumerate() {
-            let at =
-                |row: &[usize], place: usize| row.get(place).copied().unwrap_or(usize::MAX / 2);
-            let change = at(&row, j) + usize::from(c != *d);
-            next.push(change.min(at(&row, j + 1) + 1).min(at(&next, j) + 1));
+            let change = at(&row, j) + usize::from(c != d);
+            let mut least = change.min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
+            if let (Some(i), Some(j)) = (i.checked_sub(1), j.checked_sub(1))
+                && (a.get(i), b.get(j)) == (Some(d), Some(c))
+            {
+                least = least.min(at(&before, j) + 1);
+            }
+            next.push(least);
         }
-        row = next;
+        before = std::mem::replace(&mut row, next);
     }
     row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::nearest_name;
     use crate::Config;
+
+    #[test]
+    fn a_name_that_was_probably_meant_is_found() {
+        let known = ["ecr", "gcr", "acr-credential-provider"];
+        for (written, meant) in [
+            ("erc", Some("ecr")),
+            ("ECR", Some("ecr")),
+            ("gcrr", Some("gcr")),
+            ("acr-credentail-provder", Some("acr-credential-provider")),
+            ("quay", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest_name(written, known), meant, "{written}");
+        }
+        assert_eq!(nearest_name("ecr", []), None);
+    }
 
     fn help(text: &str) -> String {
         Config::from_files([("c.yaml", text)]).unwrap_err().help().unwrap_or_default().to_owned()

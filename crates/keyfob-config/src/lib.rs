@@ -32,6 +32,7 @@ mod validate;
 
 pub use error::{ConfigError, ErrorKind, Invalid};
 pub use fields::{FieldValue, Fields};
+pub use help::nearest_name;
 pub use lint::Warning;
 pub use lookup::kubelet_error_of_directory;
 use origin::Origin;

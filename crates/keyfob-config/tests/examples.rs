@@ -122,7 +122,7 @@ fn the_first_keps_example_as_printed_is_no_yaml_and_the_help_says_why() {
         error.help().unwrap(),
         "a `*` begins a YAML alias: put the pattern in quotes, as in \"*.example.com\""
     );
-    let end = "first-kep-as-printed.yaml\": invalid YAML at line 8, column 5: did not find expected alphabetic or numeric character";
+    let end = "first-kep-as-printed.yaml\": invalid YAML at line 8, column 5: expected a name of letters and digits after `*` or `&`";
     assert!(error.to_string().ends_with(end), "{error}");
 }
 

@@ -231,6 +231,9 @@ pub struct Limits {
     pub drain: Duration,
 }
 
+/// How many bytes a plugin may print: [`Limits::stdout`] of every host. No answer is as long.
+pub const MOST_OUTPUT: usize = 8 << 20;
+
 impl Default for Limits {
     fn default() -> Self {
         Self { stdout: 1 << 20, stderr: 8 << 10, drain: Duration::from_millis(100) }

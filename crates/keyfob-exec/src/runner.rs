@@ -28,13 +28,10 @@ use crate::{
     process::{Child, Standard, system_error},
 };
 
-/// A run under way. Dropping it kills the process group and reaps it.
-pub type Running<'a> = BoxFuture<'a, Result<Finished, RunError>>;
-
 /// Runs programs. The real one is [`ProcessRunner`]; tests bring their own.
 pub trait Runner: Send + Sync + fmt::Debug {
-    /// Runs a program to its end, its deadline or its limits.
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a>;
+    /// Runs a program to its end, its deadline or its limits. Dropping the future kills the process group and reaps it.
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>>;
 }
 
 /// Runs real processes. Needs a tokio runtime with I/O and time, in a host that neither ignores `SIGCHLD` nor reaps
@@ -56,7 +53,7 @@ impl ProcessRunner {
 }
 
 impl Runner for ProcessRunner {
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         Box::pin(async move {
             let ran = self.start_and_collect(invocation).await;
             match &ran {

@@ -53,6 +53,12 @@ impl<T> Leader<T> {
         self.announce.send_replace(Some(outcome));
     }
 
+    /// Whether anybody waits, beside the waiter that keeps the slot. Somebody may join right after the answer: a leader that is dropped
+    /// then gives them no outcome, and they start again.
+    pub fn is_awaited(&self) -> bool {
+        self.announce.receiver_count() > 1
+    }
+
     fn release(&mut self) {
         if let Some(release) = self.release.take() {
             release();
@@ -175,6 +181,18 @@ mod tests {
         leader.unwrap().finish("here");
 
         assert_eq!(staying.outcome().await, Some("here"));
+    }
+
+    #[tokio::test]
+    async fn a_leader_knows_whether_anybody_waits() {
+        let group = Group::<()>::default();
+        let (waiter, leader) = group.join(b"image");
+        let leader = leader.unwrap();
+        assert!(leader.is_awaited());
+        drop(waiter);
+        assert!(!leader.is_awaited());
+        let _joined = group.join(b"image");
+        assert!(leader.is_awaited());
     }
 
     #[tokio::test]

@@ -9,8 +9,9 @@ use keyfob_api::{CacheKeyType, ImageError, ImageRef, MatchTarget};
 use keyfob_keyring::{Credential, DockerConfigFileError, Logins};
 
 use crate::{
-    CallError, Identity, PodIdentity,
+    CallError, GivenToken, Identity, PodIdentity,
     cache::Hit,
+    identity::ReadToken,
     provider::{Fetched, Obtained, RunOutcome},
 };
 
@@ -21,6 +22,13 @@ pub struct Pull {
     target: Option<MatchTarget>,
     secrets: Vec<Arc<Logins>>,
     pod: Option<Arc<PodIdentity>>,
+    token: Option<Arc<ReadToken>>,
+    /// The names of the providers that may be asked; `None` is all of them.
+    only: Option<Box<[Arc<str>]>>,
+    /// Whether only providers are asked that use the pod's service account.
+    only_as_pod: bool,
+    /// How long a cached answer must still be valid; zero if it only must not have expired.
+    fresh_for: Duration,
 }
 
 impl Pull {
@@ -37,7 +45,16 @@ impl Pull {
     /// A pull from a repository, taken as it is: nothing is filled in or cut off.
     pub fn of_repository(repository: &str) -> Self {
         let target = MatchTarget::parse(repository).ok();
-        Self { image: repository.into(), target, secrets: Vec::new(), pod: None }
+        Self {
+            image: repository.into(),
+            target,
+            secrets: Vec::new(),
+            pod: None,
+            token: None,
+            only: None,
+            only_as_pod: false,
+            fresh_for: Duration::ZERO,
+        }
     }
 
     /// With what the pod's `imagePullSecrets` hold.
@@ -54,11 +71,54 @@ impl Pull {
         self
     }
 
+    /// With a service account token that the caller already has. No service account and no token is asked for, also if the pull
+    /// is [for a pod](Self::with_pod).
+    ///
+    /// Providers with `tokenAttributes` are asked with this token if it is for their audience, and skipped
+    /// ([`Skipped::OtherAudience`]) if it is not; they fail ([`CallError::GivenToken`]) if it has expired, or is not a token of a
+    /// service account. Other providers are asked without it. What is cached is cached for the account that the token names.
+    ///
+    /// The signature of the token is not verified: see [`GivenToken`].
+    #[must_use]
+    pub fn with_service_account_token(mut self, token: GivenToken) -> Self {
+        self.token = Some(Arc::new(ReadToken::new(token)));
+        self
+    }
+
+    /// Restricts the pull to these providers, by name. Others whose patterns match are not asked and are not in the reports. A
+    /// second call replaces the list of the first.
+    ///
+    /// By default every provider whose patterns match is asked. Pull secrets and the node's docker configuration are not affected.
+    #[must_use]
+    pub fn only(mut self, providers: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
+        self.only = Some(providers.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Asks only providers that use the pod's service account: none may answer with the identity of the node.
+    #[must_use]
+    pub fn only_as_pod(mut self) -> Self {
+        self.only_as_pod = true;
+        self
+    }
+
+    /// Asks for credentials that are valid for at least this long: a cached answer that expires sooner is renewed before it is
+    /// given out. If that run fails, the cached answer is given out after all while it is valid.
+    ///
+    /// A cached answer is renewed only in the second half of its lifetime, so that a provider whose answers live shorter than
+    /// `min` is not run for every pull. What is given out may therefore expire sooner than in `min`. After a failed renewal the
+    /// next such pull tries again, unless [`HostOptions::backoff`](crate::HostOptions::backoff) says how long to wait.
+    #[must_use]
+    pub fn fresh_for(mut self, min: Duration) -> Self {
+        self.fresh_for = min;
+        self
+    }
+
     /// The same pull of an image from somewhere else, as from a mirror: whoever pulls brings the same along.
     #[must_use]
     pub fn elsewhere(&self, image: &ImageRef) -> Self {
-        let there = Self::new(image);
-        Self { secrets: self.secrets.clone(), pod: self.pod.clone(), ..there }
+        let Self { image, target, .. } = Self::new(image);
+        Self { image, target, ..self.clone() }
     }
 
     /// What plugins are asked about: the repository, without tag and digest.
@@ -81,6 +141,25 @@ impl Pull {
         self.pod.as_deref()
     }
 
+    /// Whether a provider of this name may be asked.
+    pub(crate) fn may_ask(&self, provider: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.iter().any(|name| **name == *provider))
+    }
+
+    /// How long a cached answer must still be valid.
+    pub(crate) fn wanted_lifetime(&self) -> Duration {
+        self.fresh_for
+    }
+
+    /// The token that came with the pull.
+    pub(crate) fn is_only_as_pod(&self) -> bool {
+        self.only_as_pod
+    }
+
+    pub(crate) fn token(&self) -> Option<&ReadToken> {
+        self.token.as_deref()
+    }
+
     /// The pod, if it has a service account.
     pub(crate) fn pod_with_account(&self) -> Option<&Arc<PodIdentity>> {
         self.pod.as_ref().filter(|pod| !pod.service_account.is_empty())
@@ -93,7 +172,7 @@ impl Pull {
 pub struct Answer {
     /// The credentials, in the order in which to try them.
     pub credentials: Vec<Credential>,
-    /// What the providers did whose patterns match, in the order of the configuration.
+    /// What the providers did whose patterns match and that [may be asked](Pull::only), in the order of the configuration.
     pub reports: Vec<ProviderReport>,
     /// Why the node's docker configuration gave nothing, if it should have.
     pub docker_config_error: Option<DockerConfigFileError>,
@@ -169,7 +248,7 @@ impl ProviderOutcome {
 }
 
 impl From<Hit> for ProviderOutcome {
-    fn from(Hit { logins, scope, expires, refresh: _ }: Hit) -> Self {
+    fn from(Hit { logins, scope, expires, kept: _, refresh: _ }: Hit) -> Self {
         Self::Cached { logins, scope, expires }
     }
 }
@@ -199,4 +278,18 @@ pub enum Skipped {
         /// The annotation's key.
         key: String,
     },
+    /// It wants a token for an audience that is not among those of the token that came
+    /// [with the pull](Pull::with_service_account_token).
+    #[error(
+        "it requires a token for the audience {audience}, and the token of this pull is for others"
+    )]
+    OtherAudience {
+        /// The audience that it wants.
+        audience: String,
+    },
+    /// It does not use the pod's service account, and the pull is [for the pod alone](Pull::only_as_pod).
+    #[error(
+        "it would answer with the node's identity: it has no tokenAttributes, or the pod has no service account"
+    )]
+    NotAskedAsPod,
 }

@@ -39,8 +39,9 @@ pub(crate) struct Cache {
     limit: Option<NonZeroUsize>,
 }
 
+/// An answer that is kept.
 #[derive(Debug)]
-struct Entry {
+pub(crate) struct Entry {
     logins: Arc<Logins>,
     kept: SystemTime,
     expires: SystemTime,
@@ -53,9 +54,22 @@ struct Entry {
 pub(crate) struct Hit {
     pub(crate) logins: Arc<Logins>,
     pub(crate) scope: CacheKeyType,
+    pub(crate) kept: SystemTime,
     pub(crate) expires: SystemTime,
     /// Whether this reader should ask for a newer one.
     pub(crate) refresh: bool,
+}
+
+impl Hit {
+    /// Whether it must be renewed for a reader who wants it to be valid for so long. It is not in the first half of its
+    /// lifetime: if all answers are short-lived, a new one would be no better.
+    pub(crate) fn is_too_old(&self, now: SystemTime, wanted: Duration) -> bool {
+        let between =
+            |from: SystemTime, to: SystemTime| to.duration_since(from).unwrap_or_default();
+        !wanted.is_zero()
+            && between(now, self.expires) < wanted
+            && between(self.kept, now) >= between(self.kept, self.expires) / 2
+    }
 }
 
 impl Cache {
@@ -89,22 +103,20 @@ impl Cache {
         hit
     }
 
-    /// Keeps an answer from now until it expires.
-    pub(crate) fn put(
-        &self,
-        key: CacheKey,
-        logins: Arc<Logins>,
-        [kept, expires]: [SystemTime; 2],
-        refresh: Option<SystemTime>,
-    ) {
-        let refresh = AtomicU64::new(refresh.map_or(u64::MAX, nanoseconds));
+    /// Keeps an answer from now until it expires. Older answers that would be found before it go: a renewed answer may have
+    /// another scope than the one that it replaces.
+    pub(crate) fn put(&self, keys: &CacheKeys, scope: CacheKeyType, entry: Entry) {
+        let key = keys.of(scope);
         let mut entries = self.write();
+        for (_, before) in keys.each().into_iter().take_while(|(each, _)| *each != scope) {
+            entries.remove(before);
+        }
         if let Some(limit) = self.limit
             && !entries.contains_key(&key)
         {
             make_room(&mut entries, limit.get(), |entry| entry.expires);
         }
-        entries.insert(key, Entry { logins, kept, expires, refresh });
+        entries.insert(key, entry);
     }
 
     /// Forgets an answer, if it is still the one kept.
@@ -115,9 +127,27 @@ impl Cache {
         entries.len() < before
     }
 
-    /// Every key and when its answer expires, expired ones not yet swept too.
-    pub(crate) fn keys(&self) -> Vec<(CacheKey, SystemTime)> {
-        self.read().iter().map(|(key, entry)| (key.clone(), entry.expires)).collect()
+    /// Forgets the answers whose key has one of these bases, whoever they are for, or all of them. Returns how many.
+    pub(crate) fn forget_under(&self, bases: Option<&[&str]>) -> usize {
+        let mut entries = self.write();
+        let before = entries.len();
+        entries.retain(|key, _| bases.is_some_and(|bases| !bases.contains(&key.base())));
+        before - entries.len()
+    }
+
+    /// Every key with its answer and when that expires, expired ones not yet swept too.
+    pub(crate) fn answers(&self) -> Vec<(CacheKey, Arc<Logins>, SystemTime)> {
+        let answer =
+            |(key, entry): (&CacheKey, &Entry)| (key.clone(), entry.logins.clone(), entry.expires);
+        self.read().iter().map(answer).collect()
+    }
+
+    /// When the first of the answers expires that have not expired yet.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn next_expiry(&self, now: SystemTime) -> Option<SystemTime> {
+        let entries = self.read();
+        let valid = entries.values().filter(|entry| !entry.is_expired(now));
+        valid.map(|entry| entry.expires).min()
     }
 
     /// How many answers there are, expired ones not yet swept too.
@@ -156,13 +186,24 @@ impl Cache {
 }
 
 impl Entry {
+    /// An answer that is kept from the first of the times until the second, and is renewed from `refresh` on.
+    pub(crate) fn new(
+        logins: Arc<Logins>,
+        [kept, expires]: [SystemTime; 2],
+        refresh: Option<SystemTime>,
+    ) -> Self {
+        let refresh = AtomicU64::new(refresh.map_or(u64::MAX, nanoseconds));
+        Self { logins, kept, expires, refresh }
+    }
+
     fn is_expired(&self, now: SystemTime) -> bool {
         now > self.expires || was_set_back(now, self.kept)
     }
 
     fn hit(&self, scope: CacheKeyType, now: SystemTime, retry_renewal: Option<Duration>) -> Hit {
         let refresh = retry_renewal.is_some_and(|retry| self.claims_refresh(now, retry));
-        Hit { logins: self.logins.clone(), scope, expires: self.expires, refresh }
+        let (kept, expires) = (self.kept, self.expires);
+        Hit { logins: self.logins.clone(), scope, kept, expires, refresh }
     }
 
     fn claims_refresh(&self, now: SystemTime, retry: Duration) -> bool {

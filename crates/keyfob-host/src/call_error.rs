@@ -7,7 +7,7 @@ use keyfob_exec::{LookupError, RunError, Untrusted};
 use keyfob_keyring::ServiceAccountCoordinates;
 use thiserror::Error;
 
-use crate::{IdentityError, IdentityStep, KeyTooLong};
+use crate::{GivenTokenError, IdentityError, IdentityStep, KeyTooLong};
 
 /// Why a provider gave nothing. It never quotes what its plugin printed on stdout.
 #[derive(Debug, Error)]
@@ -46,6 +46,9 @@ pub enum CallError {
         /// Why there is none.
         source: IdentityError,
     },
+    /// The token that came [with the pull](crate::Pull::with_service_account_token) cannot be used.
+    #[error("the service account token of this pull cannot be used")]
+    GivenToken(#[source] GivenTokenError),
     /// The answer's password is the token, which other pods of the account would then share.
     #[error(
         "credential provider plugin returned the service account token as the password which is not allowed when \

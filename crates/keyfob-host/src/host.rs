@@ -17,7 +17,7 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use keyfob_api::Chain;
-use keyfob_config::ValidConfig;
+use keyfob_config::{ValidConfig, ValidProvider};
 use keyfob_exec::{Invocation, LookupError};
 use keyfob_keyring::{Credential, DockerConfigFileError, Logins, NodeDockerConfig, Source, select};
 
@@ -44,6 +44,14 @@ pub struct Host {
 struct Snapshot {
     providers: Vec<Arc<Provider>>,
     index: PatternIndex,
+}
+
+impl Snapshot {
+    /// The providers whose patterns match, in order.
+    fn matching(&self, pull: &Pull) -> impl Iterator<Item = &Arc<Provider>> {
+        let places = pull.target().map(|target| self.index.providers(target)).unwrap_or_default();
+        places.into_iter().filter_map(|at| self.providers.get(at))
+    }
 }
 
 impl Host {
@@ -95,6 +103,24 @@ impl Host {
         snapshot.providers.iter().any(|provider| provider.forget(logins))
     }
 
+    /// Forgets cached answers of providers: all of them, those that this image would use, those of the provider of this name, or
+    /// those of that provider that the image would use. Returns how many, expired ones not yet swept too.
+    ///
+    /// The image is as a pod names it, or a repository. The next pull asks again, also where a failure was being
+    /// [backed off](crate::HostOptions::backoff) from. An answer that is just being fetched is kept, and the node's docker
+    /// configuration and the tokens of pods are not affected.
+    pub fn forget(&self, image: Option<&str>, provider: Option<&str>) -> usize {
+        let snapshot = self.current.load();
+        let is_meant = |each: &&Arc<Provider>| provider.is_none_or(|name| *each.name == *name);
+        let Some(image) = image else {
+            let meant = snapshot.providers.iter().filter(is_meant);
+            return meant.map(|provider| provider.forget_for(None)).sum();
+        };
+        let pull = Pull::parse(image).unwrap_or_else(|_| Pull::of_repository(image));
+        let meant = snapshot.matching(&pull).filter(is_meant);
+        meant.map(|provider| provider.forget_for(Some(pull.image()))).sum()
+    }
+
     /// Forgets the tokens of a pod that is gone.
     pub fn forget_pod(&self, uid: &str) {
         self.around.identities.tokens.forget_pod(uid);
@@ -130,6 +156,19 @@ impl Host {
         Some(provider.invocation(pull.image()))
     }
 
+    /// The names of the providers whose patterns match the image, in the order of the configuration, whatever
+    /// [`Pull::only`] says. Runs nothing.
+    pub fn matching(&self, pull: &Pull) -> Vec<Arc<str>> {
+        let snapshot = self.current.load();
+        snapshot.matching(pull).map(|provider| provider.name.clone()).collect()
+    }
+
+    /// The configured providers, in the order in which they are asked.
+    pub fn providers(&self) -> Vec<Arc<ValidProvider>> {
+        let snapshot = self.current.load();
+        snapshot.providers.iter().map(|provider| provider.config.clone()).collect()
+    }
+
     /// The node's docker configuration, if there is one.
     pub fn docker_config(&self) -> Option<&NodeDockerConfig> {
         self.docker_config.as_ref()
@@ -137,12 +176,7 @@ impl Host {
 
     /// What the providers have in their caches, in no order.
     pub fn cached(&self) -> Vec<CachedAnswer> {
-        let of = |provider: &Arc<Provider>| {
-            let cached = provider.cached().into_iter();
-            let name = provider.name.clone();
-            cached.map(move |(key, expires)| CachedAnswer { provider: name.clone(), key, expires })
-        };
-        self.current.load().providers.iter().flat_map(of).collect()
+        self.current.load().providers.iter().flat_map(|provider| provider.cached()).collect()
     }
 
     fn node_docker_config(&self) -> (Option<Arc<Logins>>, Option<DockerConfigFileError>) {
@@ -160,14 +194,13 @@ impl Host {
     fn begin(&self, pull: &Pull) -> (Vec<ProviderReport>, Vec<Waiting>) {
         let (mut reports, mut waiting) = (Vec::new(), Vec::new());
         let snapshot = self.current.load();
-        let matching = pull.target().map(|target| snapshot.index.providers(target));
-        let matching = matching.unwrap_or_default();
-        if matching.is_empty() {
+        let mut providers =
+            snapshot.matching(pull).filter(|provider| pull.may_ask(&provider.name)).peekable();
+        if providers.peek().is_none() {
             return (reports, waiting);
         }
         let keys = CacheKeys::new(pull.image(), &[]);
         let now = self.around.clock.now();
-        let providers = matching.into_iter().filter_map(|at| snapshot.providers.get(at));
         for (place, provider) in providers.enumerate() {
             match provider.ask(pull, &keys, now) {
                 Step::Done(outcome) => reports.push(provider.report(outcome)),
@@ -188,17 +221,29 @@ struct Waiting {
     pending: Pending,
 }
 
-/// An answer in a cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An answer in a cache. Two are equal if they are the same answer, not only one with the same logins.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CachedAnswer {
     /// Whose answer.
     pub provider: Arc<str>,
     /// Under which key.
     pub key: CacheKey,
+    /// What was answered: registries and their logins.
+    pub logins: Arc<Logins>,
     /// When it expires.
     pub expires: SystemTime,
 }
+
+impl PartialEq for CachedAnswer {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { provider, key, logins, expires } = self;
+        let is_the_same = Arc::ptr_eq(logins, &other.logins);
+        is_the_same && (provider, key, expires) == (&other.provider, &other.key, &other.expires)
+    }
+}
+
+impl Eq for CachedAnswer {}
 
 /// What a new configuration changed, by the names of the providers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 mod bounded;
 mod establish;
+mod given_token;
 #[cfg(feature = "kube")]
 pub(crate) mod kubernetes;
 pub(crate) mod token_directory;
@@ -10,17 +11,19 @@ mod tokens;
 use std::{
     collections::BTreeMap,
     fmt,
-    pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use keyfob_api::Secret;
+use keyfob_exec::BoxFuture;
 use keyfob_keyring::ServiceAccountCoordinates;
 use thiserror::Error;
 
 pub(crate) use bounded::Standalone;
 pub(crate) use establish::Identities;
+pub(crate) use given_token::ReadToken;
+pub use given_token::{GivenToken, GivenTokenError};
 pub use tokens::TokenManager;
 
 /// The pod that pulls, and as whom.
@@ -70,16 +73,20 @@ impl Identity {
     }
 }
 
-/// What is asked of a service account.
-pub type Fetching<'a, T> = Pin<Box<dyn Future<Output = Result<T, IdentityError>> + Send + 'a>>;
-
 /// Where service accounts and their tokens come from.
 pub trait ServiceAccounts: Send + Sync + fmt::Debug {
     /// A service account as it is now.
-    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount>;
+    fn get<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>>;
 
     /// A new token.
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token>;
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>>;
 }
 
 /// What a pull must know of a service account.

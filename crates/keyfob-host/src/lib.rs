@@ -4,7 +4,8 @@
 //!
 //! - [`Host`] and [`HostBuilder`]: providers, cache and order of credentials; [`HostOptions`]: what a kubelet cannot do.
 //! - [`Pull`]: an image, with the pull secrets and the identity of a pod; [`Answer`]: its credentials and a report.
-//! - [`ServiceAccounts`] and [`TokenManager`]: the service accounts of pods and their tokens.
+//! - [`PluginObserver`]: is told of each run of a plugin.
+//! - [`ServiceAccounts`] and [`TokenManager`]: the service accounts of pods and their tokens; [`GivenToken`]: one that the caller has.
 //!
 //! The configuration is read by `keyfob-config`; logins and their order are in `keyfob-keyring`.
 
@@ -20,6 +21,7 @@ mod metrics;
 #[cfg(not(feature = "metrics"))]
 #[path = "metrics/disabled.rs"]
 mod metrics;
+mod observer;
 mod options;
 mod plugin;
 mod provider;
@@ -33,10 +35,10 @@ pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloa
 pub use identity::kubernetes::{KubernetesApi, PodRecord};
 pub use identity::token_directory::TokenDirectory;
 pub use identity::{
-    Fetching, Identity, IdentityError, IdentityStep, PodIdentity, PodReference, ServiceAccount,
-    ServiceAccounts, Token, TokenManager, TokenRequest,
+    GivenToken, GivenTokenError, Identity, IdentityError, IdentityStep, PodIdentity, PodReference,
+    ServiceAccount, ServiceAccounts, Token, TokenManager, TokenRequest,
 };
 pub use keyfob_exec::Backoff;
+pub use observer::{PluginAttempt, PluginObserver};
 pub use options::{GlobalAnswers, HostOptions, MissingPlugins};
-pub use plugin::MOST_OUTPUT;
 pub use provider::FAILURES_LOG_TARGET;

@@ -5,12 +5,13 @@
 //! Differs: in the `OpenMetrics` format the metadata of a counter is under its name without `_total`.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use keyfob_metrics::EncodeAs;
+use keyfob_metrics::{EncodeAs, label_value};
 use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{
@@ -159,9 +160,13 @@ impl Metrics {
     }
 }
 
-/// The label of a plugin's series.
+/// The label of a plugin's series. Upstream allows quotes in names.
 pub(crate) fn label(name: &Arc<str>) -> PluginName {
-    [("plugin_name", name.clone())]
+    let value = match label_value(name) {
+        Cow::Borrowed(_) => name.clone(),
+        Cow::Owned(escaped) => escaped.into(),
+    };
+    [("plugin_name", value)]
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -219,6 +224,17 @@ mod tests {
             assert!(text.lines().any(|each| each == line), "no {line} in\n{text}");
         }
         assert!(!text.contains("sha256:one"), "{text}");
+    }
+
+    #[test]
+    fn a_name_with_quotes_is_one_label() {
+        let (metrics, name) = (Metrics::default(), Arc::from("a\"b"));
+        drop(metrics.plugin(&name));
+        metrics.failed(&name);
+        let line = r#"kubelet_credential_provider_plugin_errors_total{plugin_name="a\"b"} 1"#;
+        assert!(text(&metrics).lines().any(|each| each == line), "{}", text(&metrics));
+        metrics.forget_plugin(&name);
+        assert!(!text(&metrics).contains("plugin_name"), "{}", text(&metrics));
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub struct HostOptions {
     pub refresh_ahead: Option<Duration>,
     /// How many answers each provider may keep. A kubelet has no limit.
     pub max_cache_entries: Option<NonZeroUsize>,
+    /// How many processes of one provider may run at once. Further runs wait in the order in which they were asked for, and the
+    /// deadline of each begins when it starts. A run whose callers have all left before its turn is not started. A kubelet has no
+    /// limit.
+    pub max_runs_per_provider: Option<NonZeroUsize>,
     /// Whether a pull without credentials is tried after all credentials were refused. A kubelet tries it only if there
     /// are none.
     pub anonymous_last: bool,
@@ -47,6 +51,7 @@ impl Default for HostOptions {
             backoff: None,
             refresh_ahead: None,
             max_cache_entries: None,
+            max_runs_per_provider: None,
             anonymous_last: false,
             trust: TrustPolicy::Report,
             missing_plugins: MissingPlugins::Refuse,

@@ -17,14 +17,12 @@ use keyfob_api::{
 };
 use keyfob_config::{EnvVar, PluginProtocol, ValidProvider};
 use keyfob_exec::{
-    Finished, Invocation, Limits, LookupError, Program, Runner, Stdin, TrustPolicy, check_trust,
+    Finished, Invocation, Limits, LookupError, MOST_OUTPUT, Program, Runner, Stdin, TrustPolicy,
+    check_trust,
 };
 use keyfob_keyring::Login;
 
 use crate::{CallError, HostOptions, Identity};
-
-/// How many bytes a plugin may print.
-pub const MOST_OUTPUT: usize = 8 << 20;
 
 /// How a plugin is asked.
 pub(crate) struct Plugin {

@@ -8,6 +8,7 @@ mod answer;
 mod run;
 
 use std::{
+    num::NonZeroUsize,
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -20,12 +21,12 @@ use keyfob_exec::{
     single_flight::{Group, Waiter},
 };
 use keyfob_keyring::{Logins, ServiceAccountCoordinates, Source};
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
 
 use crate::{
-    CallError, HostOptions, Identity, KeyTooLong, PodIdentity, ProviderOutcome, ProviderReport,
-    Pull, Skipped,
-    cache::{Cache, CacheKey, CacheKeys, Hit},
+    CachedAnswer, CallError, HostOptions, Identity, KeyTooLong, PluginAttempt, PluginObserver,
+    PodIdentity, ProviderOutcome, ProviderReport, Pull, Skipped,
+    cache::{Cache, CacheKeys, Hit},
     failures::Failures,
     identity::Identities,
     metrics::{Metrics, PluginMetrics},
@@ -42,6 +43,7 @@ pub(crate) struct Surroundings {
     pub(crate) plugins: Arc<Path>,
     pub(crate) options: HostOptions,
     pub(crate) metrics: Metrics,
+    pub(crate) observer: Option<Arc<dyn PluginObserver>>,
     pub(crate) runtime: Option<Handle>,
     pub(crate) identities: Identities,
 }
@@ -58,10 +60,13 @@ impl Surroundings {
 pub(crate) struct Provider {
     pub(crate) name: Arc<str>,
     source: Source,
-    pub(crate) config: ValidProvider,
+    /// Shared with whoever asks for the list of providers.
+    pub(crate) config: Arc<ValidProvider>,
     plugin: Plugin,
     cache: Cache,
     runs: Group<RunOutcome>,
+    /// A permit for each process that may run at once; `None` if any number may.
+    slots: Option<Semaphore>,
     failures: Failures,
     metrics: PluginMetrics,
     around: Arc<Surroundings>,
@@ -108,6 +113,8 @@ pub(crate) enum Pending {
     Run(InFlight),
     /// Whose pull it is, and then the rest.
     Identity(JoinHandle<Result<Identity, ProviderOutcome>>),
+    /// The answer to a question on behalf of a service account that is already known.
+    Identified(Arc<Identity>),
 }
 
 /// A question whose run is in flight.
@@ -125,10 +132,11 @@ impl Provider {
             plugin: Plugin::new(&config, name.clone(), around.plugins.clone(), options),
             cache: Cache::new(around.clock.now(), options.max_cache_entries),
             runs: Group::default(),
+            slots: options.max_runs_per_provider.map(slots),
             failures: Failures::new(options.backoff),
             source: Source::provider(name.clone()),
             name,
-            config,
+            config: Arc::new(config),
             metrics,
             around,
             secrets: SecretSet::default(),
@@ -142,6 +150,15 @@ impl Provider {
         keys: &Result<CacheKeys, KeyTooLong>,
         now: SystemTime,
     ) -> Step<Pending> {
+        if pull.is_only_as_pod() && !self.asks_as_pod(pull) {
+            return Step::Done(self.skip(pull, Skipped::NotAskedAsPod));
+        }
+        if let (Some(attributes), Some(token)) = (self.config.token_attributes(), pull.token()) {
+            return match token.identity(attributes, now) {
+                Ok(identity) => Step::Waiting(Pending::Identified(Arc::new(identity))),
+                Err(without) => Step::Done(self.done_without_identity(pull, without)),
+            };
+        }
         match (self.config.token_attributes(), pull.pod_with_account()) {
             (Some(attributes), Some(pod)) => return self.identify(attributes, pod),
             (Some(attributes), None) if attributes.requires_service_account() => {
@@ -150,7 +167,7 @@ impl Provider {
             _ => {}
         }
         let answered = match keys {
-            Ok(keys) => self.answer(Question::of_nobody(pull.image(), keys), now),
+            Ok(keys) => self.answer(Question::of_nobody(pull, keys), now),
             Err(error) => Step::Done(self.fail(pull, None, CallError::CacheKey(*error))),
         };
         match answered {
@@ -163,19 +180,13 @@ impl Provider {
     pub(crate) async fn wait(self: Arc<Self>, pending: Pending, pull: &Pull) -> ProviderReport {
         let task = match pending {
             Pending::Run(run) => return self.report(self.wait_for_run(run).await),
+            Pending::Identified(identity) => return self.ask_as(identity, pull).await,
             Pending::Identity(task) => task,
         };
         let lost = |_| Err(ProviderOutcome::Failed(Arc::new(CallError::Lost)));
         match task.await.unwrap_or_else(lost) {
             Ok(identity) => self.ask_as(Arc::new(identity), pull).await,
-            Err(ProviderOutcome::Skipped(why)) => self.report(self.skip(pull, why)),
-            Err(outcome) => {
-                if let ProviderOutcome::Failed(error) = &outcome {
-                    let pod = pull.pod().and_then(|pod| pod.pod.as_ref());
-                    self.log(pull.image(), error.account(), pod, error);
-                }
-                self.report(outcome)
-            }
+            Err(without) => self.report(self.done_without_identity(pull, without)),
         }
     }
 
@@ -198,14 +209,32 @@ impl Provider {
         forgotten
     }
 
-    pub(crate) fn cached(&self) -> Vec<(CacheKey, SystemTime)> {
-        self.cache.keys()
+    /// Forgets cached answers, all or those that an image would use, and whatever failed. Returns how many answers.
+    pub(crate) fn forget_for(&self, image: Option<&str>) -> usize {
+        let bases = image.map(CacheKeys::bases);
+        self.failures.forget_all();
+        self.cache.forget_under(bases.as_ref().map(<[_; 3]>::as_slice))
+    }
+
+    pub(crate) fn cached(&self) -> Vec<CachedAnswer> {
+        let answers = self.cache.answers().into_iter();
+        let answer = |(key, logins, expires)| {
+            let provider = self.name.clone();
+            CachedAnswer { provider, key, logins, expires }
+        };
+        answers.map(answer).collect()
     }
 
     /// How many answers are in its cache.
     #[cfg(feature = "metrics")]
     pub(crate) fn cached_answers(&self) -> usize {
         self.cache.count()
+    }
+
+    /// When the first of the answers in its cache expires.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn next_expiry(&self, now: SystemTime) -> Option<SystemTime> {
+        self.cache.next_expiry(now)
     }
 
     /// How many callers wait for its plugin.
@@ -230,7 +259,7 @@ impl Provider {
 
     async fn ask_as(self: &Arc<Self>, identity: Arc<Identity>, pull: &Pull) -> ProviderReport {
         let by_token = self.is_cached_by_token();
-        let question = HeldQuestion::of_somebody(pull.image(), identity.clone(), by_token);
+        let question = HeldQuestion::of_somebody(pull, identity.clone(), by_token);
         let outcome = match question {
             Err(error) => self.fail(pull, Some(&identity), error),
             Ok(question) => match self.answer(question.get(), self.around.clock.now()) {
@@ -239,6 +268,37 @@ impl Provider {
             },
         };
         ProviderReport { identity: Some(identity), ..self.report(outcome) }
+    }
+
+    /// Logs why the provider was not asked: it wants an identity, and there is none.
+    fn done_without_identity(&self, pull: &Pull, outcome: ProviderOutcome) -> ProviderOutcome {
+        match outcome {
+            ProviderOutcome::Skipped(why) => return self.skip(pull, why),
+            ProviderOutcome::Failed(ref error) => {
+                let pod = pull.pod().and_then(|pod| pod.pod.as_ref());
+                self.log(pull.image(), error.account(), pod, error);
+                self.observe(pull.image(), None, Err(error));
+            }
+            ProviderOutcome::Cached { .. } | ProviderOutcome::Ran { .. } => {}
+        }
+        outcome
+    }
+
+    /// Tells the observer, if there is one.
+    fn observe(
+        &self,
+        image: &str,
+        took: Option<Duration>,
+        result: Result<Option<SystemTime>, &Arc<CallError>>,
+    ) {
+        if let Some(observer) = &self.around.observer {
+            observer.ended(&PluginAttempt { provider: &self.name, image, took, result });
+        }
+    }
+
+    /// Whether the answer depends on the pod's service account.
+    fn asks_as_pod(&self, pull: &Pull) -> bool {
+        self.config.token_attributes().is_some() && pull.pod_with_account().is_some()
     }
 
     /// Whether a cached answer belongs to one token, not to all of its account.
@@ -258,4 +318,8 @@ impl Provider {
         self.log_as(pull.image(), identity, &error);
         ProviderOutcome::Failed(Arc::new(error))
     }
+}
+
+fn slots(most: NonZeroUsize) -> Semaphore {
+    Semaphore::new(most.get().min(Semaphore::MAX_PERMITS))
 }

@@ -1,11 +1,11 @@
 //! What a provider is asked: about which image, and as whom.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use keyfob_keyring::ServiceAccountCoordinates;
 
 use crate::{
-    CallError, Identity, ServiceAccountKey,
+    CallError, Identity, Pull, ServiceAccountKey,
     cache::{CacheKeys, flight_key, token_hash},
 };
 
@@ -19,6 +19,8 @@ pub(crate) struct Question<'a> {
     pub(crate) keys: &'a CacheKeys,
     /// What makes it the same question: one run answers it, and its failures are held against it alone.
     pub(crate) flight_key: &'a [u8],
+    /// How long a cached answer must still be valid.
+    pub(crate) fresh_for: Duration,
 }
 
 /// A question that can be waited with.
@@ -28,12 +30,15 @@ pub(crate) struct HeldQuestion {
     identity: Option<Arc<Identity>>,
     keys: CacheKeys,
     flight_key: Box<[u8]>,
+    fresh_for: Duration,
 }
 
 impl<'a> Question<'a> {
     /// Without a service account.
-    pub(crate) fn of_nobody(image: &'a str, keys: &'a CacheKeys) -> Self {
-        Self { image, identity: None, keys, flight_key: image.as_bytes() }
+    pub(crate) fn of_nobody(pull: &'a Pull, keys: &'a CacheKeys) -> Self {
+        let image = pull.image();
+        let flight_key = image.as_bytes();
+        Self { image, identity: None, keys, flight_key, fresh_for: pull.wanted_lifetime() }
     }
 
     pub(crate) fn account(&self) -> Option<&'a Arc<ServiceAccountCoordinates>> {
@@ -46,6 +51,7 @@ impl<'a> Question<'a> {
             identity: self.identity.cloned(),
             keys: self.keys.clone(),
             flight_key: self.flight_key.into(),
+            fresh_for: self.fresh_for,
         })
     }
 }
@@ -53,10 +59,11 @@ impl<'a> Question<'a> {
 impl HeldQuestion {
     /// As somebody. An answer belongs to the token alone, or to all of its account.
     pub(crate) fn of_somebody(
-        image: &str,
+        pull: &Pull,
         identity: Arc<Identity>,
         by_token: bool,
     ) -> Result<Self, CallError> {
+        let image = pull.image();
         let Identity { account, annotations, token, .. } = &*identity;
         let hash = token_hash(token.expose());
         let token = by_token.then_some(&*hash);
@@ -64,11 +71,18 @@ impl HeldQuestion {
         let key = key.map_err(CallError::ServiceAccountKey)?;
         let keys = CacheKeys::new(image, key.as_bytes()).map_err(CallError::CacheKey)?;
         let flight_key = flight_key(image, &hash, annotations).map_err(CallError::CacheKey)?;
-        Ok(Self { image: image.into(), identity: Some(identity), keys, flight_key })
+        Ok(Self {
+            image: image.into(),
+            identity: Some(identity),
+            keys,
+            flight_key,
+            fresh_for: pull.wanted_lifetime(),
+        })
     }
 
     pub(crate) fn get(&self) -> Question<'_> {
-        let Self { image, identity, keys, flight_key } = self;
-        Question { image, identity: identity.as_ref(), keys, flight_key }
+        let Self { image, identity, keys, flight_key, fresh_for } = self;
+        let (identity, fresh_for) = (identity.as_ref(), *fresh_for);
+        Question { image, identity, keys, flight_key, fresh_for }
     }
 }

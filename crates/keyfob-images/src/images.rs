@@ -41,6 +41,6 @@ pub use mirrors::{MirrorError, Mirrors};
 pub use outcome::{EnsureError, EnsureReason, Ensured, FailedAttempt, Pulled, UsedLogin};
 pub use service::{
     Attempt, CredentialLookupError, ImageService, ImageServiceError, ImageSpec, LocalImage,
-    PullCredentials, PullFailure, PullFailureKind, Serving,
+    PullCredentials, PullFailure, PullFailureKind,
 };
 pub use wanted::{PullPolicy, UnknownPullPolicy, Wanted};

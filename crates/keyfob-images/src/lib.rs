@@ -14,8 +14,8 @@ pub use images::{
     Attempt, CredentialLookupError, EnsureError, EnsureReason, Ensured, EventReason, FailedAttempt,
     ImageEvent, ImageManager, ImageManagerBuilder, ImageOptions, ImageService, ImageServiceError,
     ImageSpec, LocalImage, MirrorError, Mirrors, Parallelism, PullCredentials, PullFailure,
-    PullFailureKind, PullLedger, PullPolicy, PullProgress, PullRate, Pulled, Serving,
-    UnknownPullPolicy, UsedLogin, Wanted,
+    PullFailureKind, PullLedger, PullPolicy, PullProgress, PullRate, Pulled, UnknownPullPolicy,
+    UsedLogin, Wanted,
 };
 #[cfg(feature = "host")]
 pub use images::{HostCredentials, PlaceAnswer};

@@ -6,10 +6,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use keyfob_api::{Chain, ImageRef};
+use keyfob_exec::BoxFuture;
 use keyfob_images::{
     Attempt, CredentialLookupError, EnsureReason, FailedAttempt, ImageManager, ImageService as _,
-    ImageServiceError, ImageSpec, LocalImage, PullCredentials, PullFailureKind, PullPolicy,
-    Serving, Wanted,
+    ImageServiceError, ImageSpec, LocalImage, PullCredentials, PullFailureKind, PullPolicy, Wanted,
 };
 use keyfob_keyring::{Login, Logins, Source, select};
 use keyfob_oci::{Client, Digest, Layout, LayoutError, Patience, Platform, PullError, Puller};
@@ -129,11 +129,11 @@ async fn a_credential_that_is_refused_is_told_apart_from_a_registry_that_is_down
 struct Nobody;
 
 impl PullCredentials for Nobody {
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>> {
+    fn attempts(&self) -> BoxFuture<'_, Result<Vec<Attempt>, CredentialLookupError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn refused<'a>(&'a self, _attempt: &'a Attempt) -> Serving<'a, Option<Attempt>> {
+    fn refused<'a>(&'a self, _attempt: &'a Attempt) -> BoxFuture<'a, Option<Attempt>> {
         Box::pin(async { None })
     }
 }

@@ -55,3 +55,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/identity.md")]
 struct Identity;
+
+/// So is the client of the page about the agent's API.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/agent-api.md")]
+struct AgentApi;

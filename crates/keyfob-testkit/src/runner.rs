@@ -6,7 +6,7 @@ use std::{
     },
 };
 
-use keyfob_exec::{Finished, Invocation, RunError, Runner, Running, Status, StderrTail};
+use keyfob_exec::{BoxFuture, Finished, Invocation, RunError, Runner, Status, StderrTail};
 
 type Respond = dyn Fn(&Invocation) -> Result<Finished, RunError> + Send + Sync;
 
@@ -46,7 +46,7 @@ impl FakeRunner {
 }
 
 impl Runner for FakeRunner {
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { (self.respond)(invocation) })
     }

@@ -54,6 +54,9 @@ impl fmt::Debug for CacheKey {
 #[error("cryptobyte: pending child length {0} exceeds 2-byte length prefix")]
 pub struct KeyTooLong(usize);
 
+/// Stands for every image and every registry.
+const GLOBAL: &str = "<global>";
+
 /// The three keys under which an answer for an image may be found, in the order in which they are tried.
 #[derive(Clone, Debug)]
 pub(crate) struct CacheKeys {
@@ -65,14 +68,14 @@ pub(crate) struct CacheKeys {
 
 impl CacheKeys {
     pub(crate) fn new(image: &str, identity: &[u8]) -> Result<Self, KeyTooLong> {
-        let registry = registry_of(image);
+        let [image, registry, global] = Self::bases(image);
         let length = image.len() + registry.len() + 3 * identity.len() + 20;
         let mut bytes = Vec::with_capacity(length);
         encode(&mut bytes, image, identity)?;
         let image = bytes.len();
         encode(&mut bytes, registry, identity)?;
         let registry = bytes.len();
-        encode(&mut bytes, "<global>", identity)?;
+        encode(&mut bytes, global, identity)?;
         Ok(Self { bytes, ends: [image, registry] })
     }
 
@@ -86,6 +89,11 @@ impl CacheKeys {
             (CacheKeyType::Registry, registry),
             (CacheKeyType::Global, global),
         ]
+    }
+
+    /// What the keys of an image are for, whoever its answers belong to.
+    pub(crate) fn bases(image: &str) -> [&str; 3] {
+        [image, registry_of(image), GLOBAL]
     }
 
     pub(crate) fn of(&self, scope: CacheKeyType) -> CacheKey {

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 
 use super::{Host, Reloaded, Snapshot};
 use crate::{
-    HostOptions, MissingPlugins, ServiceAccounts,
+    HostOptions, MissingPlugins, PluginObserver, ServiceAccounts,
     identity::{Identities, Standalone},
     index::PatternIndex,
     metrics::Metrics,
@@ -40,6 +40,7 @@ pub struct HostBuilder {
     runtime: Option<Handle>,
     docker_config: Option<NodeDockerConfig>,
     accounts: Arc<dyn ServiceAccounts>,
+    observer: Option<Arc<dyn PluginObserver>>,
 }
 
 impl HostBuilder {
@@ -53,6 +54,7 @@ impl HostBuilder {
             runtime: None,
             docker_config: None,
             accounts: Arc::new(Standalone),
+            observer: None,
         }
     }
 
@@ -98,6 +100,13 @@ impl HostBuilder {
         self
     }
 
+    /// Who is told of each run of a plugin.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn PluginObserver>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Where plugins run and service accounts are asked for, whoever pulls. Without it that is the runtime of whoever asks
     /// first.
     #[must_use]
@@ -123,6 +132,7 @@ impl HostBuilder {
                 plugins: self.plugins.into(),
                 options: self.options,
                 metrics: Metrics::default(),
+                observer: self.observer,
                 runtime: self.runtime,
             }),
             docker_config: self.docker_config,
@@ -143,7 +153,7 @@ impl Host {
         let old = self.current.load_full();
         let mut reloaded = Reloaded::default();
         let is_kept = |config: &ValidProvider| {
-            old.find(config.name()).filter(|provider| provider.config == *config)
+            old.find(config.name()).filter(|provider| *provider.config == *config)
         };
         for provider in &old.providers {
             if config.providers().iter().all(|config| config.name() != &*provider.name) {

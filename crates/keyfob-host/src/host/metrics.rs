@@ -3,9 +3,11 @@
 use std::{
     fmt,
     sync::{Arc, Weak},
+    time::SystemTime,
 };
 
 use arc_swap::ArcSwap;
+use keyfob_exec::Clock;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric as _},
@@ -14,7 +16,10 @@ use prometheus_client::{
 };
 
 use super::{Host, Snapshot};
-use crate::metrics::{Metrics, label};
+use crate::{
+    metrics::{Metrics, label},
+    provider::Provider,
+};
 
 impl Host {
     /// Adds what the host counts to a registry, also what it has counted before. Needs the feature `metrics`.
@@ -34,8 +39,8 @@ impl Host {
     /// ```
     pub fn register_metrics(&self, registry: &mut Registry) {
         let metrics = self.around.metrics.clone();
-        let current = Arc::downgrade(&self.current);
-        registry.register_collector(Box::new(Collected { metrics, current }));
+        let (current, clock) = (Arc::downgrade(&self.current), self.around.clock.clone());
+        registry.register_collector(Box::new(Collected { metrics, current, clock }));
     }
 }
 
@@ -43,6 +48,7 @@ impl Host {
 struct Collected {
     metrics: Metrics,
     current: Weak<ArcSwap<Snapshot>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Collector for Collected {
@@ -61,7 +67,22 @@ impl Collector for Collected {
             "keyfob_credential_provider_waiters",
             "Callers that wait for a plugin",
             providers().map(|provider| (&provider.name, provider.waiters())),
-        )
+        )?;
+        let now = self.clock.now();
+        let next = |provider: &Arc<Provider>| {
+            let expires = provider.next_expiry(now)?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            Some((provider.name.clone(), expires.as_secs_f64()))
+        };
+        let mut gauge = encoder.encode_descriptor(
+            "keyfob_credential_provider_next_expiry_timestamp_seconds",
+            "When the answer in the cache expires that expires next, in seconds since 1970",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (plugin, expires) in providers().filter_map(next) {
+            ConstGauge::new(expires).encode(gauge.encode_family(&label(&plugin))?)?;
+        }
+        Ok(())
     }
 }
 

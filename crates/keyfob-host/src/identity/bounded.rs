@@ -4,9 +4,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use keyfob_exec::BoxFuture;
 use tokio::time::timeout;
 
-use super::{Fetching, IdentityError, ServiceAccount, ServiceAccounts, Token, TokenRequest};
+use super::{IdentityError, ServiceAccount, ServiceAccounts, Token, TokenRequest};
 
 /// No answer may take longer than this.
 #[derive(Debug)]
@@ -16,7 +17,10 @@ pub(super) struct Bounded {
 }
 
 impl Bounded {
-    async fn within<T>(&self, fetching: Fetching<'_, T>) -> Result<T, IdentityError> {
+    async fn within<T>(
+        &self,
+        fetching: BoxFuture<'_, Result<T, IdentityError>>,
+    ) -> Result<T, IdentityError> {
         let late = |_| {
             let seconds = self.timeout.as_secs_f64();
             IdentityError::Unavailable(format!(
@@ -28,11 +32,18 @@ impl Bounded {
 }
 
 impl ServiceAccounts for Bounded {
-    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         Box::pin(self.within(self.accounts.get(namespace, name)))
     }
 
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         Box::pin(self.within(self.accounts.token(request)))
     }
 }
@@ -42,11 +53,18 @@ impl ServiceAccounts for Bounded {
 pub(crate) struct Standalone;
 
 impl ServiceAccounts for Standalone {
-    fn get<'a>(&'a self, _namespace: &'a str, _name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        _namespace: &'a str,
+        _name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         Box::pin(async { Err(IdentityError::Standalone) })
     }
 
-    fn token<'a>(&'a self, _request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        _request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         Box::pin(async { Err(IdentityError::Standalone) })
     }
 }

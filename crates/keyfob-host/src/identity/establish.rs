@@ -9,8 +9,8 @@ use keyfob_exec::Clock;
 use keyfob_keyring::ServiceAccountCoordinates;
 
 use super::{
-    Identity, IdentityError, IdentityStep, PodIdentity, ServiceAccount, ServiceAccounts,
-    TokenManager, TokenRequest, bounded::Bounded,
+    Identity, IdentityError, IdentityStep, PodIdentity, ServiceAccounts, TokenManager,
+    TokenRequest, bounded::Bounded,
 };
 use crate::{CallError, ProviderOutcome, Skipped};
 
@@ -50,7 +50,7 @@ impl Identities {
                 return Err(failed(IdentityStep::ServiceAccount, coordinates, audience, error));
             }
         };
-        let annotations = handed_over(attributes, &account)?;
+        let annotations = handed_over(attributes, &account.annotations)?;
         coordinates.uid = account.uid;
         match self.tokens.token(&request(&coordinates, audience, pod)).await {
             Ok(token) => Ok(Identity {
@@ -67,20 +67,18 @@ impl Identities {
 }
 
 /// Which annotations the plugin gets; it is not asked if one that it requires is not there. An empty one is there.
-fn handed_over(
+pub(super) fn handed_over(
     attributes: &ValidTokenAttributes,
-    account: &ServiceAccount,
+    annotations: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, ProviderOutcome> {
     let required = attributes.required_annotation_keys();
     let optional = attributes.optional_annotation_keys();
-    let is_missing = |key: &&String| !account.annotations.contains_key(*key);
+    let is_missing = |key: &&String| !annotations.contains_key(*key);
     if let Some(key) = required.iter().find(is_missing) {
         return Err(ProviderOutcome::Skipped(Skipped::MissingAnnotation { key: key.clone() }));
     }
     let wanted = required.iter().chain(optional);
-    Ok(wanted
-        .filter_map(|key| Some((key.clone(), account.annotations.get(key)?.clone())))
-        .collect())
+    Ok(wanted.filter_map(|key| Some((key.clone(), annotations.get(key)?.clone()))).collect())
 }
 
 /// The token lives as long as the server likes.

@@ -1,14 +1,12 @@
 //! Service accounts and their tokens from a cluster's API server.
 //!
 //! Upstream: `pkg/kubelet/token/token_manager.go` and `serviceaccount.go` in `pkg/credentialprovider/plugin`, through
-//! client-go. Answers are read here and not by `kube`, which logs the ones that it cannot decode: there are tokens in them.
+//! client-go.
 
 mod answer;
 
 use std::{fmt, time::Duration};
 
-use http::StatusCode;
-use http_body_util::{BodyExt as _, Limited};
 use k8s_openapi::{
     api::{
         authentication::v1::{
@@ -19,18 +17,17 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
     serde::de::DeserializeOwned,
 };
-use keyfob_api::{GoDuration, Secret, SecretSet};
+use keyfob_api::SecretSet;
+use keyfob_exec::BoxFuture;
+use keyfob_net::api_server::{ApiClient, ApiError, is_name};
 use kube::{
     Client, Resource,
     api::{GetParams, PostParams},
-    client::Body,
     core::request::Request,
 };
 
 use self::answer::Object;
-use super::{
-    Fetching, IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenRequest,
-};
+use super::{IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenRequest};
 
 /// Accounts have annotations, and pods have much more; nothing that the API server keeps is as long.
 const LONGEST_ANSWER: usize = 4 << 20;
@@ -43,9 +40,8 @@ const NOT_OF_KUBERNETES: &str = "its answer is not what an API server's would be
 /// - `create serviceaccounts/token`, bound to the pod, if the pull has one, and for the account of that uid only;
 /// - `get pods`, if somebody asks for a pod's uid.
 pub struct KubernetesApi {
-    client: Client,
+    client: ApiClient,
     server: String,
-    timeout: Duration,
     /// What the server was shown, and the tokens that it issued.
     secrets: SecretSet,
 }
@@ -66,8 +62,8 @@ impl KubernetesApi {
     /// A cluster that is called `server` in errors: its address, mostly. Each request may take ten seconds. The client
     /// should not try again by itself (`default_retry`), or nobody learns what the server said.
     pub fn new(client: Client, server: impl Into<String>) -> Self {
-        let (server, timeout) = (server.into(), Duration::from_secs(10));
-        Self { client, server, timeout, secrets: SecretSet::default() }
+        let client = ApiClient::new(client, LONGEST_ANSWER, Duration::from_secs(10));
+        Self { client, server: server.into(), secrets: SecretSet::default() }
     }
 
     /// Hides these in errors, where the server repeats them: what the client shows to the server belongs here
@@ -81,7 +77,7 @@ impl KubernetesApi {
     /// How long each request may take.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.client = self.client.timeout(timeout);
         self
     }
 
@@ -143,27 +139,14 @@ impl KubernetesApi {
         &self,
         request: http::Request<Vec<u8>>,
     ) -> Result<T, IdentityError> {
-        let answer = tokio::time::timeout(self.timeout, self.exchange(request)).await;
-        let late = |_| format!("it gave no answer within {}", GoDuration::from(self.timeout));
-        let answer = answer.unwrap_or_else(|elapsed| Err(late(elapsed)));
-        let (status, body) = answer.map_err(|why| self.unclear(why))?;
-        if !status.is_success() {
-            return Err(answer::refusal(&self.server, status, body.expose(), &self.secrets));
+        let response = self.client.exchange(request).await.map_err(|error| match error {
+            ApiError::NotAnswered(error) => self.unclear(answer::not_answered(&error)),
+            error => self.unclear(error),
+        })?;
+        if !response.status().is_success() {
+            return Err(answer::refusal(&self.server, &response, &self.secrets));
         }
-        let decoded = serde_json::from_slice(body.expose());
-        decoded.map_err(|_| self.unclear(NOT_OF_KUBERNETES))
-    }
-
-    async fn exchange(
-        &self,
-        request: http::Request<Vec<u8>>,
-    ) -> Result<(StatusCode, Secret<Vec<u8>>), String> {
-        let sent = self.client.send(request.map(Body::from)).await;
-        let response = sent.map_err(|error| answer::plain(&error))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
-        let body = body.map_err(|_| "its answer broke off, or does not end".to_owned())?;
-        Ok((status, Secret::new(body.to_bytes().to_vec())))
+        response.json().map_err(|_| self.unclear(NOT_OF_KUBERNETES))
     }
 
     fn uid(&self, uid: Option<String>) -> Result<String, IdentityError> {
@@ -180,11 +163,18 @@ impl KubernetesApi {
 }
 
 impl ServiceAccounts for KubernetesApi {
-    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         Box::pin(self.account(namespace, name))
     }
 
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         Box::pin(self.new_token(request))
     }
 }
@@ -224,10 +214,4 @@ fn named(
         let [namespace, name] = names;
         IdentityError::NotFound(format!("no object can be called {name:?} in {namespace:?}"))
     })
-}
-
-/// Letters, digits, `-` and `.`, and more than dots.
-fn is_name(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-    text.contains(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
 }

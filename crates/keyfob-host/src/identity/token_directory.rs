@@ -18,10 +18,10 @@ use std::{
 };
 
 use keyfob_api::{Claims, Timestamp};
-use keyfob_exec::Clock;
+use keyfob_exec::{BoxFuture, Clock};
 
 use self::scan::{Scan, TokenFile};
-use super::{Fetching, IdentityError, ServiceAccount, ServiceAccounts, Token, TokenRequest};
+use super::{IdentityError, ServiceAccount, ServiceAccounts, Token, TokenRequest};
 
 /// A directory of tokens, and of manifests of service accounts.
 ///
@@ -55,12 +55,19 @@ impl TokenDirectory {
 }
 
 impl ServiceAccounts for TokenDirectory {
-    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         Box::pin(self.read(move |scan| account(&scan, &namespace, &name)))
     }
 
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         let (request, now) = (request.clone(), self.clock.now());
         Box::pin(self.read(move |scan| token(&scan, &request, now)))
     }

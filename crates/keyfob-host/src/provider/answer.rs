@@ -5,22 +5,24 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_exec::single_flight::Leader;
+use keyfob_exec::single_flight::{Leader, Waiter};
 
 use super::{InFlight, Obtained, Provider, RunOutcome, Step};
 use crate::{
     CallError, ProviderOutcome,
+    cache::Hit,
     question::{HeldQuestion, Question},
 };
 
 impl Provider {
-    /// Answers from the cache, or starts or joins a run.
+    /// Answers from the cache, or starts or joins a run. That may be the renewal of a valid answer: see [`Pull::fresh_for`](crate::Pull::fresh_for).
     pub(super) fn answer(
         self: &Arc<Self>,
         question: Question<'_>,
         now: SystemTime,
     ) -> Step<InFlight> {
-        if let Some(hit) = self.cache.get(question.keys, now, self.retry_renewal()) {
+        let hit = self.cache.get(question.keys, now, self.retry_renewal());
+        if let Some(hit) = hit.filter(|hit| !hit.is_too_old(now, question.fresh_for)) {
             self.metrics.found();
             if hit.refresh {
                 self.refresh(question, now);
@@ -36,10 +38,24 @@ impl Provider {
         Step::Waiting(InFlight { question, waiter })
     }
 
-    /// Waits for a run. One that was lost with the runtime of whoever asked first is started again, once.
+    /// Waits for a run. If it was to renew a cached answer and failed, that answer is used while it is valid.
     pub(super) async fn wait_for_run(self: &Arc<Self>, run: InFlight) -> ProviderOutcome {
         let InFlight { question, waiter } = run;
         let question = question.get();
+        let outcome = self.outcome_of_run(question, waiter).await;
+        if question.fresh_for.is_zero() || !matches!(outcome, ProviderOutcome::Failed(_)) {
+            return outcome;
+        }
+        let cached = self.cache.get(question.keys, self.around.clock.now(), None);
+        cached.map_or(outcome, ProviderOutcome::from)
+    }
+
+    /// A run that was lost with the runtime of whoever asked first is started again, once.
+    async fn outcome_of_run(
+        self: &Arc<Self>,
+        question: Question<'_>,
+        waiter: Waiter<RunOutcome>,
+    ) -> ProviderOutcome {
         if let Some(outcome) = self.claim(waiter.outcome().await, question) {
             return outcome;
         }
@@ -83,8 +99,8 @@ impl Provider {
         if self.failures.hold(question.flight_key, now).is_some() {
             return;
         }
-        if let (_, Some(leader)) = self.runs.join(question.flight_key) {
-            self.run_plugin(leader, &question.hold());
+        if let (waiter, Some(leader)) = self.runs.join(question.flight_key) {
+            self.run_plugin(leader, &question.hold(), Some(waiter));
         }
     }
 
@@ -95,12 +111,19 @@ impl Provider {
         question: &Arc<HeldQuestion>,
         now: SystemTime,
     ) {
-        if let Some(hit) = self.cache.get(question.get().keys, now, None) {
+        let asked = question.get();
+        if let Some(hit) = self.usable_answer(asked, now) {
             leader.finish(Ok(Obtained::Found(hit)));
-        } else if let Some(error) = self.failures.hold(question.get().flight_key, now) {
+        } else if let Some(error) = self.failures.hold(asked.flight_key, now) {
             leader.finish(Err(error));
         } else {
-            self.run_plugin(leader, question);
+            self.run_plugin(leader, question, None);
         }
+    }
+
+    /// The cached answer to a question, if there is one that is valid for long enough.
+    pub(super) fn usable_answer(&self, question: Question<'_>, now: SystemTime) -> Option<Hit> {
+        let hit = self.cache.get(question.keys, now, None);
+        hit.filter(|hit| !hit.is_too_old(now, question.fresh_for))
     }
 }

@@ -6,12 +6,15 @@ use std::{
 };
 
 use keyfob_api::{CacheKeyType, Chain, ResponseError};
-use keyfob_exec::single_flight::Leader;
+use keyfob_exec::single_flight::{Leader, Waiter};
 use keyfob_keyring::{Logins, ProviderSource, ServiceAccountCoordinates, Source};
+use tokio::sync::SemaphorePermit;
+use tracing::{Instrument as _, Span, field::Empty, trace_span};
 
 use super::{Fetched, Obtained, Provider, RunOutcome};
 use crate::{
     CallError, Identity, PodReference,
+    cache::Entry,
     plugin::PluginAnswer,
     question::{HeldQuestion, Question},
 };
@@ -20,25 +23,65 @@ use crate::{
 /// operator learns of a failure nowhere else. A program that shows the failures itself may leave these lines out.
 pub const FAILURES_LOG_TARGET: &str = "keyfob_host::provider_failures";
 
+/// A run's turn, as long as it lives.
+struct Turn<'a> {
+    /// Whether other runs had to end first.
+    waited: bool,
+    _slot: Option<SemaphorePermit<'a>>,
+}
+
 impl Provider {
-    /// The run belongs to no caller. What is lost with it, by a panic or the end of its runtime, is only its answer.
+    /// The run belongs to no caller once it has started: they may leave, and its answer is cached. One that still waits for its turn
+    /// when its last caller leaves is not
+    /// started; `in_queue` keeps a renewal in the queue, which has no caller. What is lost with a run, by a panic or the end of its runtime,
+    /// is only its answer.
     pub(super) fn run_plugin(
         self: &Arc<Self>,
         leader: Leader<RunOutcome>,
         question: &Arc<HeldQuestion>,
+        in_queue: Option<Waiter<RunOutcome>>,
     ) {
         let Some(runtime) = self.around.runtime() else {
             return leader.finish(Err(Arc::new(CallError::NoRuntime)));
         };
         let (provider, question) = (self.clone(), question.clone());
+        // In the trace of the caller that began it.
+        let caller = Span::current();
         runtime.clone().spawn(async move {
+            // Held while the plugin runs.
+            let turn = provider.turn().await;
+            // A caller that asks for many images and leaves must not keep the others waiting.
+            if turn.waited && !leader.is_awaited() {
+                return;
+            }
+            // A run that ended meanwhile may have answered this question too, such as that of another pod of the same account. A renewal
+            // is not answered by what it renews.
+            if turn.waited && in_queue.is_none() {
+                let now = provider.around.clock.now();
+                if let Some(hit) = provider.usable_answer(question.get(), now) {
+                    return leader.finish(Ok(Obtained::Found(hit)));
+                }
+            }
+            drop(in_queue);
             let fetching = {
                 let (provider, question) = (provider.clone(), question.clone());
-                runtime.spawn(async move { provider.fetch(question.get()).await })
+                let image = question.get().image;
+                let span = trace_span!(parent: &caller, "plugin_run", provider = %provider.name, image, outcome = Empty);
+                runtime.spawn(async move { provider.fetch(question.get()).await }.instrument(span))
             };
             let lost = |_| Err(provider.failed(question.get(), CallError::Lost));
             leader.finish(fetching.await.unwrap_or_else(lost));
         });
+    }
+
+    /// Waits for the run's turn.
+    async fn turn(&self) -> Turn<'_> {
+        let Some(slots) = &self.slots else { return Turn { waited: false, _slot: None } };
+        match slots.try_acquire() {
+            Ok(slot) => Turn { waited: false, _slot: Some(slot) },
+            // Nobody closes the semaphore, so this never fails.
+            Err(_) => Turn { waited: true, _slot: slots.acquire().await.ok() },
+        }
     }
 
     async fn fetch(&self, question: Question<'_>) -> RunOutcome {
@@ -47,12 +90,19 @@ impl Provider {
         let (took, answer) = self.run(question).await;
         let allowed =
             answer.and_then(|answer| Ok((self.allowed_scope(&answer, question)?, answer)));
+        Span::current().record("outcome", if allowed.is_ok() { "answered" } else { "failed" });
         match allowed {
             Ok((scope, answer)) => {
                 self.failures.forget(question.flight_key);
-                Ok(Obtained::Fetched(self.keep(answer, scope, question, took)))
+                let fetched = self.keep(answer, scope, question, took);
+                self.observe(image, Some(took), Ok(fetched.expires));
+                Ok(Obtained::Fetched(fetched))
             }
-            Err(error) => Err(self.failed(question, error)),
+            Err(error) => {
+                let error = self.failed(question, error);
+                self.observe(image, Some(took), Err(&error));
+                Err(error)
+            }
         }
     }
 
@@ -158,8 +208,9 @@ impl Provider {
 
     fn store(&self, fetched: &Fetched, question: Question<'_>, now: SystemTime) {
         if let Some(expires) = fetched.expires {
-            let (key, renewal) = (question.keys.of(fetched.scope), self.renewal(now, expires));
-            self.cache.put(key, fetched.logins.clone(), [now, expires], renewal);
+            let renewal = self.renewal(now, expires);
+            let entry = Entry::new(fetched.logins.clone(), [now, expires], renewal);
+            self.cache.put(question.keys, fetched.scope, entry);
         }
     }
 

@@ -1,9 +1,13 @@
 //! What a kubelet cannot do, each off unless asked for.
 
-use std::{num::NonZeroUsize, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use keyfob_api::CacheKeyType::{Global, Image, Registry};
-use keyfob_host::{Backoff, CallError};
+use keyfob_host::{Backoff, CallError, PluginAttempt, PluginObserver};
 
 use super::*;
 
@@ -175,4 +179,30 @@ async fn each_provider_may_have_a_deadline_of_its_own() {
     assert_eq!(deadline("quick"), Duration::from_secs(5));
     assert_eq!(deadline("slow"), Duration::from_mins(1));
     assert!(host.invocation("nobody", &pull).is_none());
+}
+
+/// What an observer was told: provider, image, whether it succeeded.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<(String, String, bool)>>);
+
+impl PluginObserver for Told {
+    fn ended(&self, attempt: &PluginAttempt<'_>) {
+        assert!(attempt.took.is_some(), "the plugin ran");
+        let (provider, image) = (attempt.provider.to_owned(), attempt.image.to_owned());
+        self.0.lock().unwrap().push((provider, image, attempt.result.is_ok()));
+    }
+}
+
+#[tokio::test]
+async fn an_observer_is_told_of_each_run_once_however_many_wait_for_it() {
+    let stage = Stage::new(Says::Failure);
+    let told = Arc::new(Told::default());
+    let host = stage.builder([provider("one", ["r.io"])]).observer(told.clone()).build().unwrap();
+    ask(&host, "r.io/app").await;
+    stage.says(Says::Answer(answer(Registry, Some("1h"), [("r.io", "ada")])));
+    tokio::join!(ask(&host, "r.io/app"), ask(&host, "r.io/app"));
+    ask(&host, "r.io/cached").await;
+
+    let run = |succeeded| ("one".to_owned(), "r.io/app".to_owned(), succeeded);
+    assert_eq!(*told.0.lock().unwrap(), [run(false), run(true)]);
 }

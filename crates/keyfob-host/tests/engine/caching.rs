@@ -1,9 +1,11 @@
 //! What is kept, under which key, and for how long.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use keyfob_api::CacheKeyType::{Global, Image, Registry};
+use keyfob_exec::Clock as _;
 use keyfob_host::CacheKey;
+use keyfob_testkit::LeakCheck;
 
 use super::*;
 
@@ -136,6 +138,25 @@ async fn all_expired_answers_go_in_a_sweep_every_fifteen_minutes() {
 }
 
 #[tokio::test]
+async fn the_next_expiry_is_that_of_an_answer_that_is_still_valid() {
+    let next = r#"keyfob_credential_provider_next_expiry_timestamp_seconds{plugin_name="one"}"#;
+    let mut stage = Stage::new(Says::Answer(answer(Image, Some("1m"), [("r.io", "ada")])));
+    let host = stage.host([provider("one", ["r.io"])]);
+    assert_eq!(stage.metric(next), None, "nothing is cached");
+    let now = stage.clock.now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    ask(&host, "r.io/a").await;
+    stage.says(Says::Answer(answer(Image, Some("3m"), [("r.io", "ada")])));
+    ask(&host, "r.io/b").await;
+    assert_eq!(stage.metric(next), Some(format!("{}.0", now + 60)));
+
+    stage.clock.advance(Duration::from_mins(2));
+    assert_eq!(stage.metric(next), Some(format!("{}.0", now + 180)), "the first has expired");
+
+    stage.clock.advance(Duration::from_mins(2));
+    assert_eq!(stage.metric(next), None);
+}
+
+#[tokio::test]
 async fn hits_and_misses_are_counted_and_only_failed_runs_are_errors() {
     let series = |name: &str| format!(r#"{name}{{plugin_name="one"}}"#);
     let mut stage = Stage::new(Says::Answer(answer(Image, None, [("r.io", "ada")])));
@@ -167,4 +188,81 @@ async fn two_hosts_share_nothing() {
 
     assert_eq!((first.cached().len(), second.cached().len()), (1, 0));
     assert_eq!(did(&ask(&second, "r.io/app").await), [("one", "ran")]);
+}
+
+#[tokio::test]
+async fn what_is_cached_can_be_listed_without_its_passwords() {
+    let mut stage = Stage::new(Says::Answer(answer(Registry, None, [("r.io", "ada")])));
+    let host = stage.host([provider("one", ["r.io"])]);
+    ask(&host, "r.io/app").await;
+
+    let cached = host.cached();
+
+    let logins = cached[0].logins.iter();
+    let logins: Vec<_> = logins.map(|(key, login)| (key.to_string(), &*login.username)).collect();
+    assert_eq!(logins, [("r.io".to_owned(), "ada")]);
+    assert_eq!(cached, host.cached());
+    LeakCheck::new(["ada's"]).debug("a cached answer", &cached);
+    stage.clock.advance(Duration::from_hours(1));
+    ask(&host, "r.io/app").await;
+    assert_ne!(cached, host.cached(), "a new answer is another answer");
+}
+
+#[tokio::test]
+async fn answers_are_forgotten_by_image_and_provider() {
+    // Of the provider `one`, the cache has answers for two registries; of `two`, one for every image.
+    let all = ["<global>", "q.io", "r.io"];
+    for (image, name, left) in [
+        (None, None, vec![]),
+        (None, Some("one"), vec!["<global>"]),
+        (None, Some("two"), vec!["q.io", "r.io"]),
+        (None, Some("unknown"), all.to_vec()),
+        (Some("r.io/app:v1"), None, vec!["q.io"]),
+        (Some("r.io/never-pulled"), Some("one"), vec!["<global>", "q.io"]),
+        (Some("q.io/app"), None, vec!["<global>", "r.io"]),
+        (Some("q.io/app"), Some("two"), all.to_vec()),
+        (Some("elsewhere.example/app"), None, all.to_vec()),
+        (Some("NOT AN IMAGE"), None, all.to_vec()),
+    ] {
+        let mut stage = Stage::saying(|name, _| {
+            answer(if name == "one" { Registry } else { Global }, None, [("r.io", "ada")])
+        });
+        let host = stage.host([provider("one", ["r.io", "q.io"]), provider("two", ["r.io"])]);
+        let ask_all = async || {
+            ask(&host, "r.io/app").await;
+            ask(&host, "q.io/app").await;
+            keys(&host)
+        };
+        assert_eq!(ask_all().await, all);
+
+        let forgotten = host.forget(image, name);
+
+        assert_eq!(keys(&host), left, "{image:?} {name:?}");
+        assert_eq!(forgotten, all.len() - left.len());
+        assert_eq!(ask_all().await, all, "what was forgotten is asked again");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_for_one_image_is_forgotten_with_that_image_alone() {
+    let mut stage = Stage::new(Says::Answer(answer(Image, None, [("r.io", "ada")])));
+    let host = stage.host([provider("one", ["r.io"])]);
+    ask(&host, "r.io/a").await;
+    ask(&host, "r.io/b").await;
+
+    assert_eq!(host.forget(Some("r.io/b:v1"), None), 1);
+
+    assert_eq!(keys(&host), ["r.io/a"]);
+}
+
+#[tokio::test]
+async fn to_forget_ends_a_back_off() {
+    let mut stage = Stage::new(Says::Failure);
+    let host = stage.host_with(|options| options.backoff = Some(keyfob_host::Backoff::default()));
+    ask(&host, "r.io/app").await;
+
+    assert_eq!(host.forget(Some("r.io/app"), None), 0);
+
+    ask(&host, "r.io/app").await;
+    assert_eq!(stage.runner.runs(), 2);
 }

@@ -4,8 +4,11 @@
 
 mod beyond_upstream;
 mod caching;
+mod freshness;
+mod limits;
 mod order;
 mod reload;
+mod selection;
 mod surprises;
 
 use std::{

@@ -3,7 +3,7 @@
 use std::{fs, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use keyfob_api::CacheKeyType::{Global, Image};
-use keyfob_exec::{Clock, Running};
+use keyfob_exec::{BoxFuture, Clock, Finished, RunError};
 use keyfob_host::{Backoff, CallError};
 use keyfob_keyring::{Credential, NodeDockerConfig, PullSecret};
 
@@ -138,7 +138,7 @@ enum Broken {
 
 impl keyfob_exec::Runner for Broken {
     #[expect(clippy::panic, reason = "that is what it does")]
-    fn run<'a>(&'a self, _: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, _: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         match self {
             Self::Panics => Box::pin(async { panic!("a defect") }),
             Self::Hangs => Box::pin(std::future::pending()),

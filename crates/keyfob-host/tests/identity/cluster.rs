@@ -13,10 +13,10 @@ use keyfob_api::{
     FeatureGates, GoDuration, ProviderVersion,
 };
 use keyfob_config::{Config, ProviderConfig, TokenAttributes};
-use keyfob_exec::{Clock as _, Stdin};
+use keyfob_exec::{BoxFuture, Clock as _, Stdin};
 use keyfob_host::{
-    Answer, Fetching, Host, HostBuilder, IdentityError, PodIdentity, PodReference, Pull,
-    ServiceAccount, ServiceAccounts, Token, TokenRequest,
+    Answer, Host, HostBuilder, IdentityError, PodIdentity, PodReference, Pull, ServiceAccount,
+    ServiceAccounts, Token, TokenRequest,
 };
 use keyfob_testkit::{FakeRunner, LeakCheck, ManualClock, scripted_plugin};
 use tempfile::TempDir;
@@ -105,7 +105,11 @@ impl Mood {
 }
 
 impl ServiceAccounts for Cluster {
-    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         Box::pin(async move {
             let mood = {
                 let mut state = self.state();
@@ -119,7 +123,10 @@ impl ServiceAccounts for Cluster {
         })
     }
 
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         Box::pin(async move {
             let (mood, number) = {
                 let mut state = self.state();

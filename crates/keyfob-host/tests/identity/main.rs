@@ -5,5 +5,6 @@
 mod asking;
 mod cluster;
 mod faults;
+mod given;
 mod sharing;
 mod tokens;

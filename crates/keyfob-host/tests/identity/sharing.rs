@@ -10,7 +10,7 @@ use std::{
 
 use keyfob_api::CacheKeyType::{self, Global, Image, Registry};
 use keyfob_config::ProviderConfig;
-use keyfob_exec::{Invocation, Runner, Running};
+use keyfob_exec::{BoxFuture, Finished, Invocation, RunError, Runner};
 use keyfob_host::{Answer, PodIdentity, PodReference, ProviderOutcome, Pull, ServiceAccount};
 use keyfob_testkit::{FakeRunner, LeakCheck};
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -26,7 +26,7 @@ struct Gated {
 }
 
 impl Runner for Gated {
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         Box::pin(async {
             self.gate.acquire().await.unwrap().forget();
             self.runner.run(invocation).await

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use keyfob_api::{Chain, ImageRef, SecretSet};
+use keyfob_exec::BoxFuture;
 use keyfob_host::{Answer, Host, ProviderOutcome, Pull};
 use keyfob_keyring::{Credential, Source};
 
-use super::{Attempt, CredentialLookupError, PullCredentials, Serving, outcome::learn};
+use super::{Attempt, CredentialLookupError, PullCredentials, outcome::learn};
 
 /// The credentials that a host finds for one pull. The mirrors come first, each with its own.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ impl<'h> HostCredentials<'h> {
 }
 
 impl PullCredentials for HostCredentials<'_> {
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>> {
+    fn attempts(&self) -> BoxFuture<'_, Result<Vec<Attempt>, CredentialLookupError>> {
         Box::pin(async {
             let asked = join_all(self.places.iter().map(|place| self.ask(place))).await;
             let attempts = asked.iter().flat_map(|asked| {
@@ -103,7 +104,7 @@ impl PullCredentials for HostCredentials<'_> {
     }
 
     /// A pod's secret is what it is; everything else may be another by now.
-    fn refused<'a>(&'a self, attempt: &'a Attempt) -> Serving<'a, Option<Attempt>> {
+    fn refused<'a>(&'a self, attempt: &'a Attempt) -> BoxFuture<'a, Option<Attempt>> {
         Box::pin(async {
             let credential = attempt.credential.as_ref()?;
             match credential.source() {

@@ -1,19 +1,19 @@
 //! An OCI image layout as the images of a node.
 
 use keyfob_api::ImageRef;
+use keyfob_exec::BoxFuture;
 use keyfob_keyring::Credential;
 use keyfob_oci::{PullError, Puller, StoredImage};
 
 use super::{
     Attempt, ImageService, ImageServiceError, ImageSpec, LocalImage, PullFailure, PullFailureKind,
-    Serving,
 };
 
 impl ImageService for Puller {
     fn image_id<'a>(
         &'a self,
         spec: &'a ImageSpec,
-    ) -> Serving<'a, Result<Option<String>, ImageServiceError>> {
+    ) -> BoxFuture<'a, Result<Option<String>, ImageServiceError>> {
         Box::pin(async move { Ok(stored(self, spec).await?.map(|image| image.id.to_string())) })
     }
 
@@ -21,7 +21,7 @@ impl ImageService for Puller {
         &'a self,
         spec: &'a ImageSpec,
         attempt: &'a Attempt,
-    ) -> Serving<'a, Result<String, PullFailure>> {
+    ) -> BoxFuture<'a, Result<String, PullFailure>> {
         Box::pin(async move {
             let name = ImageRef::parse(&spec.image)
                 .map_err(|error| PullFailure::new(PullFailureKind::Other, error))?;
@@ -31,11 +31,11 @@ impl ImageService for Puller {
         })
     }
 
-    fn size<'a>(&'a self, spec: &'a ImageSpec) -> Serving<'a, Option<u64>> {
+    fn size<'a>(&'a self, spec: &'a ImageSpec) -> BoxFuture<'a, Option<u64>> {
         Box::pin(async move { Some(stored(self, spec).await.ok()??.size) })
     }
 
-    fn list(&self) -> Serving<'_, Result<Vec<LocalImage>, ImageServiceError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<LocalImage>, ImageServiceError>> {
         Box::pin(async move {
             let images = self.images().await.map_err(ImageServiceError::new)?;
             Ok(local_images(&images))

@@ -10,7 +10,7 @@
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use keyfob_api::{Chain, ImageRef, Quoted, SecretSet};
-use keyfob_exec::on_one_line;
+use keyfob_exec::{on_one_line, shortened};
 use keyfob_keyring::{Credential, Source};
 use thiserror::Error;
 
@@ -172,7 +172,7 @@ impl FailedAttempt {
                 username: used.username().to_owned(),
             }),
             kind: failure.kind(),
-            message: shortened(&message, 2_000),
+            message: on_one_line(&shortened(&message, 2_000)),
             cause: Cause(failure.into_inner().into()),
         }
     }
@@ -205,7 +205,7 @@ impl fmt::Display for FailedAttempt {
         match &self.with {
             None => write!(f, "{} without credentials", self.from)?,
             Some(UsedLogin { source, username }) => {
-                let username = shortened(username, 64);
+                let username = on_one_line(&shortened(username, 64));
                 write!(f, "{} with {source} as {}", self.from, Quoted(username))?;
             }
         }
@@ -221,13 +221,6 @@ pub(super) fn learn<'a>(
     for credential in credentials {
         secrets.learn_login(credential.username(), credential.password());
     }
-}
-
-/// On one line, and no longer than that.
-fn shortened(text: &str, longest: usize) -> String {
-    let end = text.floor_char_boundary(longest);
-    let (shown, cut) = text.split_at(end);
-    on_one_line(shown) + if cut.is_empty() { "" } else { "…" }
 }
 
 impl EnsureError {

@@ -1,14 +1,12 @@
 //! What an image manager needs of the world.
 
-use std::{error::Error, fmt, pin::Pin};
+use std::{error::Error, fmt};
 
 use keyfob_api::ImageRef;
+use keyfob_exec::BoxFuture;
 use thiserror::Error;
 
 use keyfob_keyring::Credential;
-
-/// What is asked of the world.
-pub type Serving<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Whoever has the images: a container runtime, or a directory.
 pub trait ImageService: Send + Sync + fmt::Debug {
@@ -16,20 +14,20 @@ pub trait ImageService: Send + Sync + fmt::Debug {
     fn image_id<'a>(
         &'a self,
         spec: &'a ImageSpec,
-    ) -> Serving<'a, Result<Option<String>, ImageServiceError>>;
+    ) -> BoxFuture<'a, Result<Option<String>, ImageServiceError>>;
 
     /// Pulls an image with one credential, or without any; its id.
     fn pull<'a>(
         &'a self,
         spec: &'a ImageSpec,
         attempt: &'a Attempt,
-    ) -> Serving<'a, Result<String, PullFailure>>;
+    ) -> BoxFuture<'a, Result<String, PullFailure>>;
 
     /// How large an image is that is here; nothing if that cannot be told.
-    fn size<'a>(&'a self, spec: &'a ImageSpec) -> Serving<'a, Option<u64>>;
+    fn size<'a>(&'a self, spec: &'a ImageSpec) -> BoxFuture<'a, Option<u64>>;
 
     /// Every image that is here.
-    fn list(&self) -> Serving<'_, Result<Vec<LocalImage>, ImageServiceError>>;
+    fn list(&self) -> BoxFuture<'_, Result<Vec<LocalImage>, ImageServiceError>>;
 }
 
 /// Which image is meant.
@@ -69,10 +67,10 @@ pub struct Attempt {
 /// What may be tried for a pull. It is asked at most once for each image that is ensured, and only when it is needed.
 pub trait PullCredentials: Send + Sync + fmt::Debug {
     /// The attempts, in order. An error is told to whoever wants the image.
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>>;
+    fn attempts(&self) -> BoxFuture<'_, Result<Vec<Attempt>, CredentialLookupError>>;
 
     /// What to try in the place of an attempt whose credential a registry refused: asked once for each.
-    fn refused<'a>(&'a self, attempt: &'a Attempt) -> Serving<'a, Option<Attempt>>;
+    fn refused<'a>(&'a self, attempt: &'a Attempt) -> BoxFuture<'a, Option<Attempt>>;
 
     /// What went wrong while credentials were looked for, in a sentence each: whoever reads why a pull failed wants to
     /// know it. No secret is in it.

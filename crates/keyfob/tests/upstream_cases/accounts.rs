@@ -7,10 +7,10 @@ use std::{
 };
 
 use keyfob_config::{ProviderConfig, TokenAttributes};
-use keyfob_exec::{Clock as _, Finished, Status, StderrTail, Stdin};
+use keyfob_exec::{BoxFuture, Clock as _, Finished, Status, StderrTail, Stdin};
 use keyfob_host::{
-    Answer, Fetching, Host, IdentityError, PodIdentity, PodReference, Pull, ServiceAccount,
-    ServiceAccounts, Token, TokenRequest,
+    Answer, Host, IdentityError, PodIdentity, PodReference, Pull, ServiceAccount, ServiceAccounts,
+    Token, TokenRequest,
 };
 use keyfob_testkit::{FakeRunner, ManualClock};
 use serde_json::Value;
@@ -75,7 +75,11 @@ impl Accounts {
 }
 
 impl ServiceAccounts for Accounts {
-    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         let mut told = self.told.lock().unwrap();
         told.gets.push((namespace.into(), name.into()));
         let account = told.account.clone();
@@ -83,7 +87,10 @@ impl ServiceAccounts for Accounts {
     }
 
     /// The manager finds every token too old, so that each call can be counted.
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         let mut told = self.told.lock().unwrap();
         told.requests.push(request.clone());
         let number = if told.numbered { told.requests.len().to_string() } else { String::new() };

@@ -6,10 +6,10 @@ use std::{
 };
 
 use keyfob_api::GoDuration;
+use keyfob_exec::BoxFuture;
 use keyfob_exec::Clock as _;
 use keyfob_host::{
-    Fetching, IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenManager,
-    TokenRequest,
+    IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenManager, TokenRequest,
 };
 use keyfob_testkit::ManualClock;
 use serde_json::{Value, json};
@@ -75,11 +75,18 @@ fn after(clock: &ManualClock, duration: &str) -> (SystemTime, Option<Duration>) 
 }
 
 impl ServiceAccounts for Server {
-    fn get<'a>(&'a self, _namespace: &'a str, _name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        _namespace: &'a str,
+        _name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         unreachable!("a manager asks for tokens")
     }
 
-    fn token<'a>(&'a self, _request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        _request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         let mut told = self.0.lock().unwrap();
         told.calls += 1;
         let token = Token {

@@ -1,11 +1,11 @@
 //! What the API server's answers mean.
 
-use std::{collections::BTreeMap, error::Error, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use http::StatusCode;
 use k8s_openapi::api::authentication::v1::TokenRequest as ApiTokenRequest;
 use keyfob_api::{Secret, SecretSet};
-use kube::{client::AuthError, core::Status};
+use keyfob_net::api_server::{ApiResponse, root_cause, status_message};
 use serde::Deserialize;
 
 use crate::identity::{IdentityError, Token};
@@ -49,13 +49,8 @@ pub(super) fn token(answer: ApiTokenRequest) -> Result<Token, &'static str> {
 }
 
 /// An answer that is none, in the server's own words if it has some.
-pub(super) fn refusal(
-    server: &str,
-    status: StatusCode,
-    body: &[u8],
-    secrets: &SecretSet,
-) -> IdentityError {
-    let words = words(body, secrets);
+pub(super) fn refusal(server: &str, response: &ApiResponse, secrets: &SecretSet) -> IdentityError {
+    let (status, words) = (response.status(), words(response.body(), secrets));
     let said = |words: Option<String>| words.unwrap_or_else(|| format!("{server}: {status}"));
     match status {
         StatusCode::NOT_FOUND => IdentityError::NotFound(said(words)),
@@ -78,24 +73,14 @@ fn words(body: &[u8], secrets: &SecretSet) -> Option<String> {
     const MOST: usize = 2_000;
     // A secret that begins within what is shown ends within what is read.
     const READ: usize = 16_000;
-    let status: Status = serde_json::from_slice(body).ok()?;
-    let message: String = status.message.chars().take(READ).collect();
+    let message: String = status_message(body)?.chars().take(READ).collect();
     let message: String = secrets.redact(&message).chars().take(MOST).collect();
     (!message.is_empty()).then_some(message)
 }
 
-/// Why there is no answer: what is under all the layers of a client. How it gets its own credentials is not told, since
-/// `kube` would quote what a plugin printed; it says so by itself at first, and within other errors when it asks again.
-pub(super) fn plain(error: &kube::Error) -> String {
-    let mut root: &(dyn Error + 'static) = error;
-    loop {
-        if root.is::<AuthError>() {
-            return "the client's own credentials cannot be had; run the kubeconfig's plugin by hand"
-                .to_owned();
-        }
-        match root.source() {
-            Some(source) => root = source,
-            None => return root.to_string(),
-        }
-    }
+/// Why there is no answer: what is under all the layers of a client.
+pub(super) fn not_answered(error: &kube::Error) -> String {
+    root_cause(error).unwrap_or_else(|| {
+        "the client's own credentials cannot be had; run the kubeconfig's plugin by hand".to_owned()
+    })
 }

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, future::pending, sync::Arc};
 
 use keyfob_api::ImageRef;
-use keyfob_images::{Attempt, CredentialLookupError, PullCredentials, Serving};
+use keyfob_exec::BoxFuture;
+use keyfob_images::{Attempt, CredentialLookupError, PullCredentials};
 use keyfob_keyring::{Login, Logins, SecretCoordinates, Source, select};
 
 use super::Diary;
@@ -38,7 +39,7 @@ impl Purse {
 }
 
 impl PullCredentials for Purse {
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>> {
+    fn attempts(&self) -> BoxFuture<'_, Result<Vec<Attempt>, CredentialLookupError>> {
         Box::pin(async {
             self.diary.write("attempts");
             if self.is_stuck {
@@ -48,7 +49,7 @@ impl PullCredentials for Purse {
         })
     }
 
-    fn refused<'a>(&'a self, attempt: &'a Attempt) -> Serving<'a, Option<Attempt>> {
+    fn refused<'a>(&'a self, attempt: &'a Attempt) -> BoxFuture<'a, Option<Attempt>> {
         Box::pin(async {
             let user = attempt.credential.as_ref().unwrap().username();
             self.diary.write(format!("refused {user}"));

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, fmt, future::pending, sync::Mutex};
 
+use keyfob_exec::BoxFuture;
 use keyfob_images::{
     Attempt, ImageService, ImageServiceError, ImageSpec, LocalImage, PullFailure, PullFailureKind,
-    Serving,
 };
 use keyfob_keyring::Credential;
 use tokio::sync::Semaphore;
@@ -74,7 +74,7 @@ impl ImageService for Shelf {
     fn image_id<'a>(
         &'a self,
         spec: &'a ImageSpec,
-    ) -> Serving<'a, Result<Option<String>, ImageServiceError>> {
+    ) -> BoxFuture<'a, Result<Option<String>, ImageServiceError>> {
         Box::pin(async {
             self.diary.write(format!("look {}", spec.image));
             if spec.image.contains("broken") {
@@ -88,7 +88,7 @@ impl ImageService for Shelf {
         &'a self,
         _spec: &'a ImageSpec,
         attempt: &'a Attempt,
-    ) -> Serving<'a, Result<String, PullFailure>> {
+    ) -> BoxFuture<'a, Result<String, PullFailure>> {
         Box::pin(async {
             let user = attempt.credential.as_ref().map_or("nobody", Credential::username);
             self.diary.write(format!("pull {} as {user}", attempt.from));
@@ -100,7 +100,7 @@ impl ImageService for Shelf {
         })
     }
 
-    fn size<'a>(&'a self, _spec: &'a ImageSpec) -> Serving<'a, Option<u64>> {
+    fn size<'a>(&'a self, _spec: &'a ImageSpec) -> BoxFuture<'a, Option<u64>> {
         Box::pin(async {
             self.diary.write("size");
             if self.never_measures {
@@ -110,7 +110,7 @@ impl ImageService for Shelf {
         })
     }
 
-    fn list(&self) -> Serving<'_, Result<Vec<LocalImage>, ImageServiceError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<LocalImage>, ImageServiceError>> {
         Box::pin(async {
             self.diary.write("list");
             if self.never_lists {

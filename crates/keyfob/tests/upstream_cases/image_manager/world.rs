@@ -7,11 +7,12 @@ use std::{
 };
 
 use keyfob_api::ImageRef;
+use keyfob_exec::BoxFuture;
 use keyfob_host::Pull;
 use keyfob_images::{
     Abandoned, Attempt, CredentialLookupError, EventReason, ImageManager, ImageOptions,
     ImageService, ImageServiceError, ImageSpec, LocalImage, MustPull, PodCredentials, PullAccess,
-    PullCredentials, PullFailure, PullLedger, Recorded, RecordsError, SecretAccess, Serving,
+    PullCredentials, PullFailure, PullLedger, Recorded, RecordsError, SecretAccess,
 };
 use keyfob_keyring::{
     Login, Logins, ProviderSource, PullSecret, SecretCoordinates, ServiceAccountCoordinates,
@@ -136,7 +137,7 @@ impl ImageService for Runtime {
     fn image_id<'a>(
         &'a self,
         spec: &'a ImageSpec,
-    ) -> Serving<'a, Result<Option<String>, ImageServiceError>> {
+    ) -> BoxFuture<'a, Result<Option<String>, ImageServiceError>> {
         Box::pin(async {
             self.call("GetImageRef");
             if let Some(error) = &self.inspect_error {
@@ -151,7 +152,7 @@ impl ImageService for Runtime {
         &'a self,
         spec: &'a ImageSpec,
         _attempt: &'a Attempt,
-    ) -> Serving<'a, Result<String, PullFailure>> {
+    ) -> BoxFuture<'a, Result<String, PullFailure>> {
         Box::pin(async {
             self.call("PullImage");
             if let Some(blocked) = &self.blocked {
@@ -165,14 +166,14 @@ impl ImageService for Runtime {
         })
     }
 
-    fn size<'a>(&'a self, _spec: &'a ImageSpec) -> Serving<'a, Option<u64>> {
+    fn size<'a>(&'a self, _spec: &'a ImageSpec) -> BoxFuture<'a, Option<u64>> {
         Box::pin(async {
             self.call("GetImageSize");
             Some(0)
         })
     }
 
-    fn list(&self) -> Serving<'_, Result<Vec<LocalImage>, ImageServiceError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<LocalImage>, ImageServiceError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 }
@@ -326,7 +327,7 @@ fn parts(coordinates: &Value) -> [String; 3] {
 }
 
 impl PullCredentials for PodsCredentials {
-    fn attempts(&self) -> Serving<'_, Result<Vec<Attempt>, CredentialLookupError>> {
+    fn attempts(&self) -> BoxFuture<'_, Result<Vec<Attempt>, CredentialLookupError>> {
         Box::pin(async {
             let image = ImageRef::parse(&self.image).unwrap();
             let pull = Pull::new(&image);
@@ -338,7 +339,7 @@ impl PullCredentials for PodsCredentials {
         })
     }
 
-    fn refused<'a>(&'a self, _attempt: &'a Attempt) -> Serving<'a, Option<Attempt>> {
+    fn refused<'a>(&'a self, _attempt: &'a Attempt) -> BoxFuture<'a, Option<Attempt>> {
         Box::pin(async { None })
     }
 }
