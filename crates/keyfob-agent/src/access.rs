@@ -1,0 +1,386 @@
+//! From a caller and an image to credentials: attest, decide, ask the host, log.
+//!
+//! The caller is attested before its request is read, and again after the decision: a process that is gone, or that is no
+//! longer what it was, gets nothing.
+
+mod attempt;
+mod reports;
+mod requester;
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use keyfob_api::{Chain, MatchTarget, Timestamp};
+use keyfob_host::{GivenToken, ProviderOutcome, ProviderReport, Pull};
+use keyfob_keyring::{Credential, select};
+use keyfob_net::server::PeerProcess;
+use tokio::time::timeout;
+use tracing::Instrument as _;
+
+use self::reports::Reports;
+pub(crate) use self::{attempt::Attempt, requester::Requester};
+use crate::{
+    agent::Shared,
+    caller::{Caller, CallerPlace},
+    error::{ApiError, ErrorCode},
+    rate_limit::{ActiveLimits, ActiveRequest, CallerKey},
+    repository::Repository,
+    rules::{Action, RuleMismatch, Subject, may_be_allowed},
+    spans,
+};
+
+/// What to do about a refusal by the rules.
+const ADD_A_RULE: &str =
+    "add a rule to the agent's file; `keyfob agent explain` shows what each rule says";
+
+/// What somebody wants.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    /// The repository that it is about.
+    pub(crate) repository: &'a Repository,
+    /// How long the credential must still be valid, if that can be had.
+    pub(crate) fresh_for: Duration,
+    /// The token of a pod, if the caller is a kubelet.
+    pub(crate) token: Option<GivenToken>,
+}
+
+/// What somebody gets.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    /// The rule that allowed the first of them.
+    pub(crate) rule: String,
+    pub(crate) credentials: Vec<GrantedCredential>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct GrantedCredential {
+    pub(crate) credential: Credential,
+    pub(crate) provider: Arc<str>,
+    pub(crate) expires: Option<SystemTime>,
+}
+
+/// What the rules say about one provider.
+#[derive(Clone, Debug)]
+pub(crate) struct ProviderDecision {
+    pub(crate) provider: Arc<str>,
+    /// The rule that decided; nothing if none applies.
+    pub(crate) rule: Option<(String, Action)>,
+    /// Why the rules before it do not apply.
+    pub(crate) others: Vec<(String, RuleMismatch)>,
+}
+
+impl Shared {
+    /// Decides, asks, and notes it in the attempt.
+    pub(crate) async fn grant(
+        &self,
+        attempt: &mut Attempt<'_>,
+        requester: &Requester,
+        wanted: Wanted<'_>,
+    ) -> Result<Granted, ApiError> {
+        wanted.repository.as_str().clone_into(&mut attempt.image);
+        let limit = self.config().limits.request_timeout;
+        let span = spans::decision(wanted.repository.as_str(), requester.caller.uid);
+        let granting = self.grant_in_time(attempt, requester, wanted).instrument(span.clone());
+        let granted = timeout(limit, granting).await.unwrap_or_else(|_| {
+            let message = format!("no answer within {} s", limit.as_secs());
+            Err(ApiError::new(ErrorCode::Unavailable, message))
+        });
+        spans::decided(&span, &granted);
+        granted
+    }
+
+    async fn grant_in_time(
+        &self,
+        attempt: &mut Attempt<'_>,
+        requester: &Requester,
+        wanted: Wanted<'_>,
+    ) -> Result<Granted, ApiError> {
+        let _active = self.activate(requester)?;
+        if wanted.token.is_some() && !requester.is_root_on_host() {
+            // Nobody verifies a token before its claims are believed. A kubelet got it from the API server.
+            let message =
+                "only root on the host, such as a kubelet, may pass a service account token";
+            return Err(ApiError::new(ErrorCode::Denied, message));
+        }
+        let repository = wanted.repository.as_str();
+        let pull = Pull::of_repository(repository).fresh_for(wanted.fresh_for);
+        let Some(target) = pull.target().cloned() else {
+            let message = format!("{repository:?} is not the name of an image");
+            return Err(ApiError::new(ErrorCode::BadRequest, message));
+        };
+        let decisions = self.decide(&requester.subject(), &pull, &target);
+        if decisions.is_empty() {
+            return Err(self.unmatched(requester, repository));
+        }
+        let Some((rule, _)) = decisions.iter().find_map(ProviderDecision::allowed) else {
+            return Err(denied(attempt, requester, repository, &decisions));
+        };
+        attempt.rule = Some(rule.clone());
+        let allowed = decisions.iter().filter(|each| each.allowed().is_some());
+        attempt.providers = allowed.map(|each| each.provider.to_string()).collect();
+        let rule = rule.clone();
+        let reports = self.ask(requester, pull.clone(), &decisions, wanted.token).await;
+        // No rule decides about a process that is gone.
+        attempt.rule = None;
+        // The same process as before, and still there, before anything is handed out.
+        let again = self.attest(attempt.peer()).await?;
+        if again.subject() != requester.subject() {
+            let message = "the caller has changed while it was waiting";
+            return Err(ApiError::new(ErrorCode::Denied, message));
+        }
+        attempt.rule = Some(rule.clone());
+        let mut granted = reports.credentials(&rule);
+        let found = granted.credentials.len();
+        // The rules may have changed as well: what is handed out is allowed now.
+        let before = decisions;
+        let decisions = self.decide(&requester.subject(), &pull, &target);
+        granted.credentials.retain(|each| is_still_allowed(&each.provider, &before, &decisions));
+        self.remember(requester, repository, &decisions, &granted);
+        if !granted.credentials.is_empty() {
+            attempt.granted(&granted);
+            return Ok(granted);
+        }
+        if found > 0 {
+            return Err(denied(attempt, requester, repository, &decisions));
+        }
+        let (error, reason) = reports.error(repository, requester.is_root_on_host());
+        attempt.reason = Some(reason);
+        Err(error)
+    }
+
+    /// The refusal of an image that no provider matches. Whom the rules allow nothing at all is not told what providers there are.
+    fn unmatched(&self, requester: &Requester, repository: &str) -> ApiError {
+        let any = [Action::Allow, Action::AllowAsPod];
+        if !may_be_allowed(&self.config().rules, &requester.subject(), &any) {
+            let message = format!("no rule allows {repository} to {}", requester.described());
+            return ApiError::new(ErrorCode::Denied, message).help(ADD_A_RULE);
+        }
+        let message = format!("no provider matches {repository}");
+        ApiError::new(ErrorCode::NotFound, message)
+            .help("add its registry to matchImages of a provider; keyfob validate checks the file")
+    }
+
+    /// What the rules say about each provider that matches.
+    pub(crate) fn decide(
+        &self,
+        subject: &Subject,
+        pull: &Pull,
+        target: &MatchTarget,
+    ) -> Vec<ProviderDecision> {
+        let config = self.config();
+        let decision = |provider: Arc<str>| {
+            let mut others = Vec::new();
+            for rule in &config.rules {
+                match rule.mismatch(subject, target, &provider) {
+                    None => {
+                        let rule = Some((rule.name.clone(), rule.action));
+                        return ProviderDecision { provider, rule, others };
+                    }
+                    Some(mismatch) => others.push((rule.name.clone(), mismatch)),
+                }
+            }
+            ProviderDecision { provider, rule: None, others }
+        };
+        self.host.matching(pull).into_iter().map(decision).collect()
+    }
+
+    /// Asks the allowed providers: some with the node's identity, some with the pod's.
+    pub(crate) async fn ask(
+        &self,
+        requester: &Requester,
+        pull: Pull,
+        decisions: &[ProviderDecision],
+        token: Option<GivenToken>,
+    ) -> Reports {
+        let with = |action: Action| {
+            let of_action = decisions
+                .iter()
+                .filter(move |each| each.allowed().is_some_and(|(_, allowed)| allowed == action));
+            of_action.map(|each| each.provider.clone()).collect::<Vec<_>>()
+        };
+        let (as_node, as_pod) = (with(Action::Allow), with(Action::AllowAsPod));
+        let for_node = async {
+            if as_node.is_empty() {
+                return Vec::new();
+            }
+            let mut pull = pull.clone().only(as_node);
+            if let Some(token) = token {
+                pull = pull.with_service_account_token(token);
+            }
+            self.host.credentials(&pull).await.reports
+        };
+        let for_pod = async {
+            let (false, Some(pod)) = (as_pod.is_empty(), &requester.pod) else {
+                return Vec::new();
+            };
+            // A provider that does not use service accounts would answer with the node's identity.
+            let pull = pull.clone().only(as_pod).with_pod(pod.identity()).only_as_pod();
+            self.host.credentials(&pull).await.reports
+        };
+        let (mut reports, of_pod) = tokio::join!(for_node, for_pod);
+        reports.extend(of_pod);
+        let place = |report: &ProviderReport| {
+            decisions.iter().position(|each| each.provider == report.provider)
+        };
+        reports.sort_by_key(place);
+        self.metrics.answered(&reports);
+        let answers = reports.iter().filter_map(|report| report.outcome.logins());
+        Reports { credentials: select(pull.image(), pull.target(), answers), reports }
+    }
+
+    /// Refuses a caller that asks too often.
+    fn admit(&self, caller: &CallerKey) -> Result<(), ApiError> {
+        let limit = self.config().limits.requests_per_second;
+        if self.limiter.admit(caller, limit) {
+            return Ok(());
+        }
+        let message = format!("more than {limit} requests a second");
+        Err(ApiError::new(ErrorCode::RateLimited, message)
+            .help("ask less often, or raise limits.requestsPerSecond in the agent's file"))
+    }
+
+    /// Counts a request as under way, unless the caller has more than its share of them: a quarter of the connections for each, and half of
+    /// them for all together. Pods that run as root connect as user id 0 too, and must leave connections to the kubelet. Root on the host,
+    /// such as a kubelet that starts hundreds of pods, may have any number.
+    pub(crate) fn activate(
+        &self,
+        requester: &Requester,
+    ) -> Result<Option<ActiveRequest>, ApiError> {
+        if requester.is_root_on_host() {
+            return Ok(None);
+        }
+        self.enter(&requester.key()).map(Some)
+    }
+
+    /// Counts a process in a pod while that pod is looked up, because the API server may keep it waiting. It is not known yet whose pod it is.
+    fn await_pod(&self, caller: &Caller) -> Result<Option<ActiveRequest>, ApiError> {
+        match caller.place {
+            CallerPlace::Container { pod_uid: Some(_), .. } => {
+                self.enter(&CallerKey::Container(caller.uid)).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn enter(&self, caller: &CallerKey) -> Result<ActiveRequest, ApiError> {
+        let connections = self.config().limits.connections as usize;
+        let limits =
+            ActiveLimits { caller: (connections / 4).max(4), all: (connections / 2).max(4) };
+        self.active.enter(caller, limits).map_err(|too_many| {
+            ApiError::new(ErrorCode::RateLimited, too_many.to_string())
+                .help("wait for answers before asking again")
+        })
+    }
+
+    /// Who the peer is, as far as can be proved.
+    pub(crate) async fn attest(&self, peer: Option<&PeerProcess>) -> Result<Requester, ApiError> {
+        self.find_pod(self.attest_process(peer)?).await
+    }
+
+    fn attest_process(&self, peer: Option<&PeerProcess>) -> Result<Caller, ApiError> {
+        let Some(peer) = peer else {
+            return Err(unattested("the system did not say which process it is"));
+        };
+        Caller::attest(peer, &self.host_reference).map_err(|error| unattested(Chain(&error)))
+    }
+
+    async fn find_pod(&self, caller: Caller) -> Result<Requester, ApiError> {
+        let pod = match &caller.place {
+            CallerPlace::Container { pod_uid: Some(uid), .. } => {
+                self.pods.pod(uid).await.map_err(|error| unattested(Chain(&error)))?
+            }
+            _ => None,
+        };
+        Ok(Requester { caller, pod, administrator: self.administrator })
+    }
+
+    fn remember(
+        &self,
+        requester: &Requester,
+        image: &str,
+        decisions: &[ProviderDecision],
+        granted: &Granted,
+    ) {
+        let as_node = decisions
+            .iter()
+            .any(|each| each.allowed().is_some_and(|(_, action)| action == Action::Allow));
+        if !as_node || requester.pod.is_some() || granted.credentials.is_empty() {
+            return;
+        }
+        let (warm, now) = (self.config().warm, self.clock.now());
+        let caller = (!requester.is_root_on_host()).then(|| requester.key());
+        self.remembered.requested(image, caller, now, warm.remembered_images);
+        let expires = granted.credentials.iter().filter_map(|each| each.expires).min();
+        self.remembered.answered(image, expires, warm.refresh_ahead, now);
+    }
+}
+
+fn unattested(why: impl fmt::Display) -> ApiError {
+    ApiError::new(ErrorCode::Denied, format!("the caller could not be identified: {why}"))
+}
+
+/// Whether a provider may be asked now, and with the same identity as before.
+fn is_still_allowed(provider: &str, before: &[ProviderDecision], now: &[ProviderDecision]) -> bool {
+    let action = |decisions: &[ProviderDecision]| {
+        let decision = decisions.iter().find(|each| *each.provider == *provider);
+        decision.and_then(ProviderDecision::allowed).map(|(_, action)| action)
+    };
+    action(now).is_some_and(|now| action(before) == Some(now))
+}
+
+fn denied(
+    attempt: &mut Attempt<'_>,
+    requester: &Requester,
+    image: &str,
+    decisions: &[ProviderDecision],
+) -> ApiError {
+    let rule = decisions.iter().find_map(|each| each.rule.as_ref()).map(|(name, _)| name.clone());
+    let who = requester.described();
+    let message = match &rule {
+        Some(rule) => format!("rule {rule:?} denies {image} to {who}"),
+        None => format!("no rule allows {image} to {who}"),
+    };
+    (attempt.rule, attempt.providers) = (rule, Vec::new());
+    ApiError::new(ErrorCode::Denied, message).help(ADD_A_RULE)
+}
+
+impl ProviderDecision {
+    /// The rule that allows it, if one does.
+    fn allowed(&self) -> Option<(&String, Action)> {
+        match &self.rule {
+            Some((name, action @ (Action::Allow | Action::AllowAsPod))) => Some((name, *action)),
+            _ => None,
+        }
+    }
+}
+
+impl Granted {
+    fn providers(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for each in &self.credentials {
+            if !names.iter().any(|name| **name == *each.provider) {
+                names.push(each.provider.to_string());
+            }
+        }
+        names
+    }
+}
+
+/// When a provider's answer expires, if it has one that does.
+pub(crate) fn expiry(outcome: &ProviderOutcome) -> Option<SystemTime> {
+    match outcome {
+        ProviderOutcome::Cached { expires, .. } => Some(*expires),
+        ProviderOutcome::Ran { expires, .. } => *expires,
+        _ => None,
+    }
+}
+
+pub(crate) fn rfc3339(time: SystemTime) -> String {
+    Timestamp::from(time).to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! One request, from its arrival to its line in the audit log.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use keyfob_net::server::PeerProcess;
+use tokio::time::Instant;
+
+use super::{Granted, GrantedCredential, Requester, rfc3339};
+use crate::{
+    agent::Shared,
+    audit::{AuditCredential, AuditEvent, Outcome},
+    error::{ApiError, ErrorCode},
+    rate_limit::CallerKey,
+};
+
+/// How many requests a second are logged for one caller, of those by which it got nothing.
+const LOGGED_REFUSALS: u32 = 5;
+
+/// A request that is under way. It is logged once: when it is finished, or when this is dropped, because the server drops a request whose
+/// client has closed the connection.
+#[derive(Debug)]
+pub(crate) struct Attempt<'a> {
+    shared: &'a Shared,
+    peer: Option<&'a PeerProcess>,
+    /// The path; nothing if requests for it are not logged.
+    request: Option<&'static str>,
+    requester: Option<Arc<Requester>>,
+    pub(crate) image: String,
+    /// The rule that decided, and the providers that were asked.
+    pub(crate) rule: Option<String>,
+    pub(crate) providers: Vec<String>,
+    /// What the log says, if that is not what the caller is told.
+    pub(crate) reason: Option<String>,
+    credentials: Vec<AuditCredential>,
+    began: Instant,
+    is_finished: bool,
+}
+
+impl<'a> Attempt<'a> {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        peer: Option<&'a PeerProcess>,
+        request: Option<&'static str>,
+    ) -> Self {
+        Self {
+            shared,
+            peer,
+            request,
+            requester: None,
+            image: String::new(),
+            rule: None,
+            providers: Vec::new(),
+            reason: None,
+            credentials: Vec::new(),
+            began: Instant::now(),
+            is_finished: false,
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Option<&'a PeerProcess> {
+        self.peer
+    }
+
+    /// Attests the caller, and refuses one that asks too often. This comes before its request is read.
+    pub(crate) async fn identify(&mut self) -> Result<Arc<Requester>, ApiError> {
+        match self.requester().await {
+            Ok(requester) => {
+                let requester = Arc::new(requester);
+                self.requester = Some(requester.clone());
+                self.shared.admit(&requester.key())?;
+                Ok(requester)
+            }
+            Err(error) => {
+                self.shared.admit(&self.key())?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn requester(&self) -> Result<Requester, ApiError> {
+        let caller = self.shared.attest_process(self.peer)?;
+        let _active = self.shared.await_pod(&caller)?;
+        self.shared.find_pod(caller).await
+    }
+
+    /// Notes a provider of what is told.
+    pub(crate) fn add_provider(&mut self, provider: &str) {
+        if !self.providers.iter().any(|each| each == provider) {
+            self.providers.push(provider.to_owned());
+        }
+    }
+
+    /// Notes what is handed out.
+    pub(super) fn granted(&mut self, granted: &Granted) {
+        self.providers = granted.providers();
+        self.credentials = granted.credentials.iter().map(|each| self.audited(each)).collect();
+    }
+
+    /// Logs what became of the request, unless it is logged already.
+    pub(crate) fn finish(&mut self, result: Result<(), &ApiError>) {
+        let Err(error) = result else {
+            return self.log(Outcome::Allowed, None);
+        };
+        let outcome = match error.code {
+            ErrorCode::Denied => Outcome::Denied,
+            ErrorCode::BadRequest => Outcome::BadRequest,
+            ErrorCode::RateLimited => Outcome::RateLimited,
+            ErrorCode::NotFound => Outcome::Empty,
+            ErrorCode::Failed | ErrorCode::Unavailable => Outcome::Failed,
+        };
+        self.log(outcome, Some(&error.message));
+    }
+
+    fn log(&mut self, outcome: Outcome, reason: Option<&str>) {
+        let is_finished = std::mem::replace(&mut self.is_finished, true);
+        let (false, Some(request)) = (is_finished, self.request) else { return };
+        let event = AuditEvent {
+            time: rfc3339(self.shared.clock.now()),
+            request,
+            peer_uid: match &self.requester {
+                Some(_) => None,
+                None => self.peer.map(PeerProcess::uid),
+            },
+            caller: self.requester.as_deref().map(Requester::audited),
+            image: std::mem::take(&mut self.image),
+            outcome,
+            rule: self.rule.take(),
+            providers: std::mem::take(&mut self.providers),
+            credentials: match outcome {
+                Outcome::Allowed => std::mem::take(&mut self.credentials),
+                _ => Vec::new(),
+            },
+            reason: reason.map(|reason| self.reason.take().unwrap_or_else(|| reason.to_owned())),
+            suppressed_refusals: 0,
+        };
+        self.shared.metrics.decided(&event, self.began.elapsed());
+        self.shared.history.answered(event.outcome);
+        self.record(event);
+    }
+
+    /// Logs an event. Of requests by which a caller got nothing only some a second are logged, and the others counted: nobody shall be able
+    /// to push other events out of the log. What root on the host asks for in vain is logged in full, because a kubelet may start
+    /// hundreds of pods at once.
+    fn record(&self, mut event: AuditEvent) {
+        let is_limited = match event.outcome {
+            Outcome::Allowed => false,
+            Outcome::Denied | Outcome::BadRequest | Outcome::RateLimited => true,
+            Outcome::Empty | Outcome::Failed | Outcome::Abandoned => {
+                !self.requester.as_ref().is_some_and(|requester| requester.is_root_on_host())
+            }
+        };
+        let shared = self.shared;
+        if is_limited && !shared.logged_refusals.admit(&self.key().for_log(), LOGGED_REFUSALS) {
+            shared.suppressed.fetch_add(1, Ordering::Relaxed);
+            shared.metrics.suppressed();
+            return;
+        }
+        event.suppressed_refusals = shared.suppressed.swap(0, Ordering::Relaxed);
+        shared.audit.record(&event);
+        shared.history.decided(event);
+    }
+
+    fn key(&self) -> CallerKey {
+        let unattested = || CallerKey::Unattested(self.peer.map(PeerProcess::uid));
+        self.requester.as_ref().map_or_else(unattested, |requester| requester.key())
+    }
+
+    fn audited(&self, granted: &GrantedCredential) -> AuditCredential {
+        let credential = &granted.credential;
+        AuditCredential {
+            provider: granted.provider.to_string(),
+            hash: self.shared.audit.credential_hash(credential.username(), credential.password()),
+            expires: granted.expires.map(rfc3339),
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.log(Outcome::Abandoned, Some("the connection was closed before the answer"));
+    }
+}
+
+impl Shared {
+    /// Logs how many requests were not logged since the last event, at the end.
+    pub(crate) fn log_suppressed(&self) {
+        let suppressed = self.suppressed.swap(0, Ordering::Relaxed);
+        if suppressed > 0 {
+            self.audit.record_suppressed(rfc3339(self.clock.now()), suppressed);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Who asks, as the rules, the limits and the log see it.
+
+use std::sync::Arc;
+
+use crate::{
+    audit::{AuditCaller, AuditPod},
+    caller::{Caller, CallerPlace},
+    pods::NodePod,
+    rate_limit::CallerKey,
+    rules::{HostSubject, Program, Subject},
+};
+
+/// An attested caller, and the pod it is in.
+#[derive(Clone, Debug)]
+pub(crate) struct Requester {
+    pub(crate) caller: Caller,
+    pub(crate) pod: Option<Arc<NodePod>>,
+    /// The user whose processes on the host are those of root. It is 0 but in tests.
+    pub(crate) administrator: u32,
+}
+
+impl Requester {
+    /// What the rules know.
+    pub(crate) fn subject(&self) -> Subject {
+        match (&self.pod, &self.caller.place) {
+            (Some(pod), _) => Subject::Pod {
+                namespace: pod.namespace.clone(),
+                service_account: pod.service_account.clone(),
+                uid: Some(self.caller.uid),
+            },
+            (None, CallerPlace::Host { unit, .. }) => {
+                let Caller { uid, gid, groups, executable, .. } = &self.caller;
+                let mut gids = vec![*gid];
+                gids.extend(groups);
+                let program = Some(Program::Attested(executable.clone()));
+                Subject::Host(HostSubject { uid: *uid, gids, unit: unit.clone(), program })
+            }
+            (None, _) => Subject::Container { uid: Some(self.caller.uid) },
+        }
+    }
+
+    pub(crate) fn is_root_on_host(&self) -> bool {
+        matches!(self.caller.place, CallerPlace::Host { .. })
+            && self.caller.uid == self.administrator
+    }
+
+    pub(crate) fn key(&self) -> CallerKey {
+        match (&self.pod, &self.caller.place) {
+            (Some(pod), _) => CallerKey::Pod(pod.uid.clone()),
+            (None, CallerPlace::Container { .. }) => CallerKey::Container(self.caller.uid),
+            (None, CallerPlace::Host { .. }) => CallerKey::User(self.caller.uid),
+        }
+    }
+
+    /// In a few words.
+    pub(crate) fn described(&self) -> String {
+        match self.subject() {
+            Subject::Pod { namespace, service_account, .. } => {
+                format!("a pod of service account {namespace}/{service_account}")
+            }
+            Subject::Host(process) => format!("user id {}", process.uid),
+            Subject::Container { .. } => {
+                "a process in a container that is no pod of this node".to_owned()
+            }
+        }
+    }
+
+    pub(super) fn audited(&self) -> AuditCaller {
+        let Caller { uid, gid, pid, executable, place, attested_by, .. } = &self.caller;
+        let (unit, container) = match place {
+            CallerPlace::Host { unit, .. } => (unit.clone(), None),
+            CallerPlace::Container { id, .. } => (None, Some(id.clone().unwrap_or_default())),
+        };
+        let pod = self.pod.as_ref().map(|pod| AuditPod {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            service_account: pod.service_account.clone(),
+        });
+        AuditCaller {
+            uid: *uid,
+            gid: *gid,
+            pid: *pid,
+            executable: executable.path.display().to_string(),
+            unit,
+            container,
+            pod,
+            attested_by: attested_by.as_str(),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Callers in pods. Their processes are files that look like `/proc/PID`, so that nobody needs a cluster.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::symlink,
+};
+
+use keyfob_exec::BoxFuture;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{Agent, AgentBuilder, AgentConfig, NodePod, NodePods, PodsUnavailable};
+
+/// What an API server says about any pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pods {
+    Listed,
+    Unavailable,
+    Late,
+}
+
+impl NodePods for Pods {
+    fn pod<'a>(
+        &'a self,
+        uid: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<NodePod>>, PodsUnavailable>> {
+        let text = |text: &str| text.to_owned();
+        let (namespace, name, uid) = (text("team"), text("web"), text(uid));
+        let pod = NodePod { namespace, name, uid, service_account: text("cart") };
+        Box::pin(async {
+            match self {
+                Self::Listed => Ok(Some(Arc::new(pod))),
+                Self::Unavailable => {
+                    Err(PodsUnavailable::new(io::Error::other("the server is down")))
+                }
+                Self::Late => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// Root in a container of a pod.
+fn process_of_pod(folder: &TempDir, number: u32) -> PeerProcess {
+    let path = folder.path().join(number.to_string());
+    fs::create_dir_all(path.join("ns")).unwrap();
+    let pod = format!("{number:08}-0000-0000-0000-000000000000");
+    fs::write(path.join("cgroup"), format!("0::/kubepods/pod{pod}/{}\n", "b2".repeat(32))).unwrap();
+    let ids = "0\t0\t0\t0";
+    let status = format!("State:\tS (sleeping)\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t \n");
+    fs::write(path.join("status"), status).unwrap();
+    for link in ["exe", "root", "ns/pid", "ns/user"] {
+        symlink("/", path.join(link)).unwrap();
+    }
+    PeerProcess::from_parts(0, 0, 4711, None, File::open(path).unwrap().into())
+}
+
+fn agent(folder: &TempDir, pods: Pods) -> Agent {
+    let shown = folder.path().display();
+    fs::create_dir(folder.path().join("plugins")).unwrap();
+    let providers = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n\
+        - {name: one, matchImages: [registry.example], defaultCacheDuration: 1h, apiVersion: credentialprovider.kubelet.k8s.io/v1}\n";
+    fs::write(folder.path().join("providers.yaml"), providers).unwrap();
+    let text = format!(
+        "apiVersion: {}\nkind: {}\nproviderConfig: {shown}/providers.yaml\npluginDirectory: {shown}/plugins\n\
+         listeners: {{agent: {{path: {shown}/agent.sock}}}}\naudit: {{to: file, path: {shown}/audit.log}}\n\
+         limits: {{connections: 16}}\nrules:\n- {{name: team, callers: {{namespaces: [team]}}, action: Allow}}\n",
+        crate::AGENT_API_VERSION,
+        crate::AGENT_KIND
+    );
+    let config = AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap();
+    AgentBuilder::new("agent.yaml", config).pods(pods).build().unwrap()
+}
+
+fn logged(agent: Agent, folder: &TempDir) -> Vec<Value> {
+    agent.shared.audit.close();
+    drop(agent);
+    let text = fs::read_to_string(folder.path().join("audit.log")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_caller_in_a_pod_is_denied_while_pods_cannot_be_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::Unavailable);
+    let peer = process_of_pod(&folder, 1);
+    let mut attempt = Attempt::new(&agent.shared, Some(&peer), Some("/v1/credentials"));
+
+    let error = attempt.identify().await.unwrap_err();
+
+    let message = "the caller could not be identified: the pods of this node cannot be listed: the server is down";
+    assert_eq!((error.code, &*error.message), (ErrorCode::Denied, message));
+    attempt.finish(Err(&error));
+    drop(attempt);
+    let events = logged(agent, &folder);
+    assert_eq!(events.len(), 1, "{events:?}");
+    let fields = ["outcome", "reason", "peerUid", "caller"].map(|field| events[0][field].clone());
+    assert_eq!(fields, [json!("denied"), json!(message), json!(0), Value::Null]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_cannot_be_identified_are_limited_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::Unavailable);
+    let peer = process_of_pod(&folder, 1);
+    let limit = agent.shared.config().limits.requests_per_second;
+    let mut codes = Vec::new();
+    for _ in 0..=2 * limit {
+        let mut attempt = Attempt::new(&agent.shared, Some(&peer), Some("/v1/credentials"));
+        let error = attempt.identify().await.unwrap_err();
+        attempt.finish(Err(&error));
+        codes.push(error.code);
+    }
+    let (last, others) = codes.split_last().unwrap();
+    assert_eq!(*last, ErrorCode::RateLimited, "after a burst of two seconds");
+    assert!(others.iter().all(|code| *code == ErrorCode::Denied));
+    assert!(logged(agent, &folder).len() < 20, "and cannot fill the log");
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_whose_pods_are_looked_up_for_long_leave_connections_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::Late);
+    let peer = process_of_pod(&folder, 1);
+    let attempt = || Attempt::new(&agent.shared, Some(&peer), None);
+    let mut waiting: Vec<_> = (0..4).map(|_| attempt()).collect();
+    let mut waiting: Vec<_> = waiting.iter_mut().map(|each| Box::pin(each.identify())).collect();
+    for each in &mut waiting {
+        assert!(timeout(Duration::from_secs(1), each).await.is_err(), "it waits");
+    }
+    let mut refused = attempt();
+    let refused = timeout(Duration::from_secs(1), refused.identify()).await;
+    let error = refused.expect("one more does not wait").unwrap_err();
+    let message = "more than 4 requests at the same time";
+    assert_eq!((error.code, &*error.message), (ErrorCode::RateLimited, message));
+    drop(waiting);
+    assert!(timeout(Duration::from_secs(1), attempt().identify()).await.is_err(), "it waits again");
+}
+
+#[tokio::test]
+async fn pods_that_run_as_root_leave_connections_to_the_kubelet() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::Listed);
+    let shared = &agent.shared;
+    let mut active = Vec::new();
+    let mut refusals = Vec::new();
+    for number in 1..=3 {
+        let pod = shared.attest(Some(&process_of_pod(&folder, number))).await.unwrap();
+        assert!(pod.pod.is_some() && !pod.is_root_on_host());
+        for _ in 0..5 {
+            match shared.activate(&pod) {
+                Ok(request) => active.push(request),
+                Err(error) => refusals.push((number, error.code, error.message)),
+            }
+        }
+    }
+    // Of sixteen connections, a quarter for each, and half for all.
+    assert_eq!(active.len(), 8);
+    let refusal = |number, message: &str| (number, ErrorCode::RateLimited, message.to_owned());
+    assert_eq!(refusals[0], refusal(1, "more than 4 requests at the same time"));
+    let of_all = refusal(3, "more than 8 requests of all callers at the same time");
+    assert_eq!(refusals[2..], vec![of_all; 5]);
+    let mut kubelet = shared.attest(Some(&process_of_pod(&folder, 4))).await.unwrap();
+    kubelet.pod = None;
+    kubelet.caller.place = CallerPlace::Host { unit: None };
+    assert!(shared.activate(&kubelet).unwrap().is_none(), "root on the host is not counted");
+}

@@ -1,0 +1,120 @@
+//! What the agent does without being asked: it keeps answers fresh and remembers the names of images.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{Stream, StreamExt as _, stream};
+use keyfob_api::MatchTarget;
+use keyfob_host::{ProviderOutcome, Pull};
+
+use super::{Shared, blocking};
+use crate::{
+    access::expiry,
+    rules::{AccessRule, Action},
+    warm::earliest_renewal,
+};
+
+/// How often the agent looks whether an answer must be renewed.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
+/// How often remembered images are written.
+const STORE_INTERVAL: Duration = Duration::from_secs(30);
+/// After a restart, remembered images are requested again one after the other, with this pause between them.
+const WARM_UP_PAUSE: Duration = Duration::from_millis(50);
+/// How many answers are renewed at the same time, so that a plugin that hangs does not hold up the others.
+const RENEWALS_AT_ONCE: usize = 8;
+
+/// Requests remembered images again: after the start, and before their answers expire.
+pub(super) async fn stay_warm(shared: Arc<Shared>) {
+    let images = blocking(&shared, |shared| {
+        shared.remembered.load(shared.config().warm.remembered_images, shared.clock.now())
+    });
+    let images = stream::iter(images.await.unwrap_or_default());
+    let one_by_one = images.then(|image| async {
+        tokio::time::sleep(WARM_UP_PAUSE).await;
+        image
+    });
+    renew_all(&shared, one_by_one).await;
+    let mut ticks = tokio::time::interval(RENEWAL_INTERVAL);
+    loop {
+        ticks.tick().await;
+        renew_all(&shared, stream::iter(shared.remembered.take_due(shared.clock.now()))).await;
+    }
+}
+
+async fn renew_all(shared: &Shared, images: impl Stream<Item = String>) {
+    let renew = |image: String| async move { shared.renew(&image).await };
+    images.for_each_concurrent(RENEWALS_AT_ONCE, renew).await;
+}
+
+/// Writes the names of remembered images from time to time.
+pub(super) async fn store_images(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(STORE_INTERVAL);
+    loop {
+        ticks.tick().await;
+        blocking(&shared, Shared::store_images).await;
+    }
+}
+
+impl Shared {
+    /// Writes the names of remembered images, unless they are written already.
+    pub(super) fn store_images(&self) {
+        if let Err(error) = self.remembered.store() {
+            tracing::warn!(%error, "remembered images cannot be written");
+        }
+    }
+
+    /// Asks with the node's identity, for the cache.
+    async fn renew(&self, image: &str) {
+        let pull = Pull::of_repository(image);
+        let providers = self.allowed_providers(&pull);
+        if providers.is_empty() {
+            return;
+        }
+        let ahead = self.config().warm.refresh_ahead;
+        let wanted = earliest_renewal(ahead) + RENEWAL_INTERVAL;
+        let answer = self.host.credentials(&pull.only(providers).fresh_for(wanted)).await;
+        self.metrics.answered(&answer.reports);
+        let outcomes = || answer.reports.iter().map(|report| &report.outcome);
+        let has_failed = outcomes().any(|outcome| matches!(outcome, ProviderOutcome::Failed(_)));
+        let has_run = outcomes().any(|outcome| matches!(outcome, ProviderOutcome::Ran { .. }));
+        let (expires, now) = (outcomes().filter_map(expiry).min(), self.clock.now());
+        let mut is_old = false;
+        // A failure is tried again after a while; an answer that is not cached is not renewed.
+        if !has_failed || expires.is_some() {
+            let is_new = self.remembered.answered(image, expires, ahead, now);
+            is_old = !is_new && expires.is_some_and(|expires| expires < now + wanted);
+        }
+        if has_failed || (is_old && !has_run) {
+            // The old answer, if there is one, serves while it is valid.
+            self.metrics.renewed(false);
+        } else if has_run {
+            self.metrics.renewed(true);
+        }
+    }
+
+    /// The providers that may be asked about an image for some caller with the node's identity.
+    fn allowed_providers(&self, pull: &Pull) -> Vec<Arc<str>> {
+        let Some(target) = pull.target() else { return Vec::new() };
+        let config = self.config();
+        let mut providers = self.host.matching(pull);
+        providers.retain(|provider| is_allowed_to_anyone(&config.rules, target, provider));
+        providers
+    }
+}
+
+/// Whether some caller could be allowed to have the provider asked with the node's identity.
+fn is_allowed_to_anyone(rules: &[AccessRule], image: &MatchTarget, provider: &str) -> bool {
+    for rule in rules {
+        let concerns_image =
+            rule.images.is_empty() || rule.images.iter().any(|(_, each)| each.matches(image));
+        let concerns_provider =
+            rule.providers.is_empty() || rule.providers.iter().any(|each| each == provider);
+        match rule.action {
+            _ if !concerns_image || !concerns_provider => {}
+            Action::Allow => return true,
+            // Later rules are not reached.
+            Action::Deny if rule.callers.anyone => return false,
+            Action::Deny | Action::AllowAsPod => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,249 @@
+//! What a caller in a pod gets. The caller is this process, which is made out to be in a pod once it is attested.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    sync::{Mutex, mpsc},
+    thread,
+    time::Duration,
+};
+
+use keyfob_api::CredentialProviderRequest;
+use keyfob_exec::{BoxFuture, Finished, Invocation, RunError, Runner, Status, StderrTail, Stdin};
+use keyfob_host::{IdentityError, Pull, ServiceAccount, ServiceAccounts, Token, TokenRequest};
+use keyfob_net::server::PeerProcess;
+use keyfob_testkit::FakeRunner;
+use tempfile::TempDir;
+use tokio::{sync::Barrier, time::timeout};
+
+use super::*;
+use crate::{
+    AgentClient, Caller, CallerPlace, ContainerEvidence, InheritedSockets, NodePod,
+    access::{ProviderDecision, Requester},
+    rules::{Action, Subject},
+};
+
+const IMAGE: &str = "registry.example/app";
+
+const RULES: &str = "
+- {name: team, callers: {namespaces: [team]}, providers: [token], action: AllowAsPod}
+- {name: cart, callers: {serviceAccounts: [team/cart]}, providers: [node], action: Allow}
+- {name: own, callers: {uids: [0, 1000]}, action: Allow}
+";
+
+const PROVIDERS: &str = "apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: token
+  matchImages: [registry.example]
+  defaultCacheDuration: 1h
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  tokenAttributes: {serviceAccountTokenAudience: registry, cacheType: ServiceAccount, requireServiceAccount: true}
+- name: node
+  matchImages: [registry.example]
+  defaultCacheDuration: 1h
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+";
+
+/// Service accounts whose tokens say for which pod they are.
+#[derive(Debug)]
+struct Accounts;
+
+impl ServiceAccounts for Accounts {
+    fn get<'a>(
+        &'a self,
+        _: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
+        let uid = format!("uid-of-{name}");
+        Box::pin(async { Ok(ServiceAccount { uid, annotations: [].into() }) })
+    }
+
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
+        let token = format!("token of {request:?}");
+        let expires = SystemClock.now() + Duration::from_hours(1);
+        Box::pin(async move { Ok(Token { token: token.into(), expires, lifetime: None }) })
+    }
+}
+
+/// An agent, and the tokens that its plugins were given.
+struct Rig {
+    agent: Agent,
+    tokens: Arc<Mutex<Vec<(String, bool)>>>,
+    _folder: TempDir,
+}
+
+/// Plugins that begin to answer only when so many run at the same time.
+#[derive(Debug)]
+struct Together(FakeRunner, Barrier);
+
+impl Runner for Together {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
+        Box::pin(async {
+            self.1.wait().await;
+            self.0.run(invocation).await
+        })
+    }
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with_plugins_at_once(1)
+    }
+
+    fn with_plugins_at_once(plugins: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let shown = folder.path().display();
+        fs::create_dir(folder.path().join("plugins")).unwrap();
+        for name in ["token", "node"] {
+            let path = folder.path().join("plugins").join(name);
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::write(folder.path().join("providers.yaml"), PROVIDERS).unwrap();
+        let text = format!(
+            "apiVersion: {}\nkind: {}\nproviderConfig: {shown}/providers.yaml\n\
+             pluginDirectory: {shown}/plugins\nlisteners: {{agent: {{path: {shown}/agent.sock}}}}\nrules:{RULES}",
+            crate::AGENT_API_VERSION,
+            crate::AGENT_KIND
+        );
+        let config = AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap();
+        let tokens = Arc::<Mutex<Vec<_>>>::default();
+        let given = tokens.clone();
+        let runner = FakeRunner::new(move |invocation| {
+            let name = invocation.program().file_name().unwrap().to_str().unwrap();
+            let Stdin::Bytes(stdin) = invocation.input() else { panic!("no request") };
+            let (_, request) = CredentialProviderRequest::decode(stdin.expose()).unwrap();
+            let token = request.service_account_token;
+            let is_of_web = token.is_some_and(|token| token.expose().contains("uid-of-web"));
+            given.lock().unwrap().push((name.to_owned(), is_of_web));
+            let stdout = format!(
+                r#"{{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Image","auth":{{"registry.example":{{"username":"{name}","password":"p"}}}}}}"#
+            );
+            Ok(Finished {
+                program: invocation.program().into(),
+                status: Status::Exited(0),
+                stdout: stdout.into_bytes().into(),
+                stderr: StderrTail::default(),
+                elapsed: Duration::ZERO,
+            })
+        });
+        let builder = AgentBuilder::new("agent.yaml", config).host(move |host| {
+            host.runner(Together(runner, Barrier::new(plugins))).service_accounts(Accounts)
+        });
+        Self { agent: builder.build().unwrap(), tokens, _folder: folder }
+    }
+
+    /// This process, as if it ran in a container of a pod; without a pod, in some other container.
+    fn requester(&self, pod: Option<(&str, &str)>) -> Requester {
+        let (_ours, theirs) = UnixStream::pair().unwrap();
+        let peer = PeerProcess::of_connection(&theirs).unwrap();
+        let mut caller = Caller::attest(&peer, &self.agent.shared.host_reference).unwrap();
+        caller.place =
+            CallerPlace::Container { id: None, pod_uid: None, evidence: ContainerEvidence::Cgroup };
+        let pod = pod.map(|(namespace, service_account)| {
+            Arc::new(NodePod {
+                namespace: namespace.to_owned(),
+                name: "web".to_owned(),
+                uid: "uid-of-web".to_owned(),
+                service_account: service_account.to_owned(),
+            })
+        });
+        Requester { caller, pod, administrator: 0 }
+    }
+
+    fn decide(&self, requester: &Requester) -> Vec<ProviderDecision> {
+        let pull = Pull::of_repository(IMAGE);
+        let target = pull.target().cloned().unwrap();
+        self.agent.shared.decide(&requester.subject(), &pull, &target)
+    }
+
+    async fn users(&self, requester: &Requester) -> Vec<String> {
+        let decisions = self.decide(requester);
+        let pull = Pull::of_repository(IMAGE);
+        let reports = self.agent.shared.ask(requester, pull, &decisions, None).await;
+        reports.credentials.iter().map(|each| each.username().to_owned()).collect()
+    }
+}
+
+fn actions(decisions: &[ProviderDecision]) -> Vec<Option<Action>> {
+    decisions.iter().map(|each| each.rule.as_ref().map(|(_, action)| *action)).collect()
+}
+
+#[tokio::test]
+async fn a_pod_is_asked_for_with_its_own_account_where_a_rule_says_so() {
+    let rig = Rig::new();
+    let cart = rig.requester(Some(("team", "cart")));
+    let both = [Some(Action::AllowAsPod), Some(Action::Allow)];
+    assert_eq!(actions(&rig.decide(&cart)), both);
+    assert_eq!(rig.users(&cart).await, ["token", "node"], "in the order of the providers");
+    let mut tokens = rig.tokens.lock().unwrap().clone();
+    tokens.sort();
+    assert_eq!(tokens, [("node".to_owned(), false), ("token".to_owned(), true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_identities_are_asked_for_at_the_same_time() {
+    let rig = Rig::with_plugins_at_once(2);
+    let cart = rig.requester(Some(("team", "cart")));
+    let users = timeout(Duration::from_secs(5), rig.users(&cart)).await;
+    assert_eq!(users.expect("neither waits for the other"), ["token", "node"]);
+}
+
+#[tokio::test]
+async fn another_account_of_the_namespace_gets_only_what_is_for_all() {
+    let rig = Rig::new();
+    let other = rig.requester(Some(("team", "other")));
+    assert_eq!(actions(&rig.decide(&other)), [Some(Action::AllowAsPod), None]);
+    assert_eq!(rig.users(&other).await, ["token"]);
+}
+
+#[tokio::test]
+async fn a_pod_of_another_namespace_and_root_in_a_container_get_nothing() {
+    let rig = Rig::new();
+    for (pod, described) in [
+        (Some(("elsewhere", "cart")), "a pod of service account elsewhere/cart"),
+        (None, "a process in a container that is no pod of this node"),
+    ] {
+        let requester = rig.requester(pod);
+        assert_eq!(requester.described(), described);
+        let is_container = matches!(requester.subject(), Subject::Container { .. });
+        assert_eq!(is_container, pod.is_none());
+        assert_eq!(actions(&rig.decide(&requester)), [None, None], "{described}");
+        assert!(!requester.is_root_on_host());
+        assert_eq!(rig.users(&requester).await, [""; 0]);
+    }
+    assert!(rig.tokens.lock().unwrap().is_empty(), "no plugin was run");
+}
+
+#[tokio::test]
+async fn a_reload_that_takes_long_holds_up_nobody() {
+    let rig = Rig::new();
+    let shared = rig.agent.shared.clone();
+    let config = shared.config();
+    // The agent's file cannot be read, so it is about to be read again: behind this one, which does not end by itself.
+    let (told, tell) = (mpsc::channel(), mpsc::channel());
+    let reloading = thread::spawn(move || {
+        let _guard = shared.reloading.lock().unwrap();
+        told.0.send(()).unwrap();
+        tell.1.recv_timeout(Duration::from_secs(20)).is_ok()
+    });
+    told.1.recv().unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let sockets = Sockets::open(&config, InheritedSockets::default()).unwrap();
+    let asking = async {
+        let client = AgentClient::new(&config.agent_socket.path);
+        for _ in 0..10 {
+            // This process may ask or not: in any case it is told.
+            drop(client.credentials(IMAGE).await);
+        }
+        // Once it is too late, nobody listens.
+        tell.0.send(()).unwrap_or_default();
+        stop.send_replace(true);
+    };
+    tokio::join!(rig.agent.serve(sockets, stopped), asking);
+    assert!(reloading.join().unwrap(), "callers were answered meanwhile");
+}

@@ -1,0 +1,121 @@
+//! What an event says. The fields are documented in `docs/agent.md`.
+
+use serde::Serialize;
+
+/// One decision.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AuditEvent {
+    /// When, in RFC 3339.
+    pub time: String,
+    /// The path of the request, such as `/v1/credentials`.
+    pub request: &'static str,
+    /// Who asked; missing if the caller could not be attested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<AuditCaller>,
+    /// The user that connected, if the caller could not be attested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_uid: Option<u32>,
+    /// The image, or the registry of a docker client.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The rule that decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The providers that were asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub providers: Vec<String>,
+    /// What was handed out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<AuditCredential>,
+    /// Why nothing was handed out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many requests since the last event were not logged, because their callers got nothing too often.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub suppressed_refusals: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Credentials were handed out.
+    Allowed,
+    /// No rule allows it, or the caller could not be attested.
+    Denied,
+    /// The request makes no sense.
+    BadRequest,
+    /// There are no credentials: no provider matches, or those that do have none.
+    Empty,
+    /// It was allowed, and no provider could answer.
+    Failed,
+    /// The caller asks too often, or has too many requests under way.
+    RateLimited,
+    /// The connection was closed before there was an answer.
+    Abandoned,
+}
+
+/// Who asked.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AuditCaller {
+    /// The user id.
+    pub uid: u32,
+    /// The group id.
+    pub gid: u32,
+    /// The process id.
+    pub pid: i32,
+    /// The program.
+    pub executable: String,
+    /// The system unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// The container's id; empty if the process is in a container without a known id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// The pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<AuditPod>,
+    /// How the process was identified: `pidfd` or `proc-directory`.
+    pub attested_by: &'static str,
+}
+
+/// The pod of a caller.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AuditPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its service account.
+    pub service_account: String,
+}
+
+/// A credential that was handed out.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AuditCredential {
+    /// The provider it came from.
+    pub provider: String,
+    /// The keyed hash of user name and password.
+    pub hash: String,
+    /// When it expires, in RFC 3339, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<String>,
+}

@@ -1,0 +1,287 @@
+//! Who is asking: facts about the process that opened a connection, proved by the kernel.
+//!
+//! [`Caller::attest`] turns the [`PeerProcess`] of a request into a [`Caller`]. All facts are read for each request anew, through the
+//! handles that the server took when it accepted the connection. No process is ever looked up by its id here.
+//!
+//! # What is proved
+//!
+//! Claim: *all facts of a caller are of the process that called `connect`, and that process was alive after the last of them was
+//! read.* Let P be that process and D the held `/proc/PID` directory.
+//!
+//! 1. D is the directory of P. The server opened it by its number, and then found P's pidfd not to be readable, so P was alive.
+//!    A process keeps its id until it has exited and was reaped, so the number was P's when D was opened.
+//! 2. What is read through D is of P. The kernel binds D to one process, not to a number: once P was reaped, reads through D
+//!    fail with `ESRCH`, also if another process has the same id by then.
+//! 3. After the last read, P's pidfd is polled. If P has exited in the meantime, the result is [`AttestError::Gone`]. So nobody is
+//!    answered in the name of a process that no longer exists: neither a child that kept its connection, nor a process that got
+//!    its id.
+//! 4. P is still who it was. User and group ids that the kernel recorded at `connect` must equal all four ids (real, effective,
+//!    saved, file system) that P has now, so neither `setuid` nor running a setuid program helps
+//!    ([`AttestError::UidChanged`]). The executable is the same before and after everything else was read
+//!    ([`AttestError::ExecutableChanged`]), so the facts are not put together from two programs.
+//!
+//! Without a pidfd (before Linux 6.5), step 3 reads the state of P through D instead, which proves the same. Step 1 is weaker: it
+//! only compares the user. If P exits between `connect` and `accept`, and in that time another process *of the same user id* gets
+//! P's id, then that process is taken for P. As user id 0 may be root in a container or on the host, administrators should prefer a
+//! newer kernel; the audit log says which method was used ([`Attestation`]).
+//!
+//! # What is not proved
+//!
+//! - That P itself wrote the request. A process can share its connection with a child or send it to another process. While P is
+//!   alive, all of them ask in its name, because P let them.
+//! - That P's code is that of its executable. A user can change the behaviour of a program that runs with the user's own id (with
+//!   `LD_PRELOAD` or `ptrace`), and P may have run another program when it connected. A rule about an executable prevents
+//!   mistakes, and does not separate processes of the same user.
+//!
+//! # Host or container
+//!
+//! A process is on the host only if everything says so: its cgroup in every hierarchy, its PID namespace, its user namespace and
+//! its root directory are compared with those of a [`HostReference`]. Inside a user namespace of its own, any user can be "root" and
+//! may even replace what `/proc/PID/exe` shows (`PR_SET_MM_MAP`). The pod comes from the cgroup alone, which only root of the host
+//! can choose (see `cgroup`).
+
+mod cgroup;
+mod executable;
+mod host_reference;
+mod proc_directory;
+
+use std::{fmt, io};
+
+use keyfob_net::server::{PeerProcess, ProcessStatus, UnidentifiedPeer};
+use thiserror::Error;
+
+use self::{
+    cgroup::{CgroupLocation, Cgroups},
+    proc_directory::{FileId, ProcDirectory},
+};
+pub use self::{executable::Executable, host_reference::HostReference};
+
+/// A process that asks the agent, with facts that the kernel vouches for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Caller {
+    /// Its user id: real, effective and saved, when it connected and now.
+    pub uid: u32,
+    /// Its group id, in the same sense.
+    pub gid: u32,
+    /// Its supplementary groups.
+    pub groups: Vec<u32>,
+    /// Its process id, for people to read. It identifies nothing: another process may have it by now.
+    pub pid: i32,
+    /// The program it runs.
+    pub executable: Executable,
+    /// Where it runs.
+    pub place: CallerPlace,
+    /// How it was made sure that the facts are of the process that connected.
+    pub attested_by: Attestation,
+}
+
+impl Caller {
+    /// Establishes who is at the other end of a connection, now. Any error means: deny.
+    ///
+    /// It takes some fifteen system calls and never waits for the process: what is read is in the kernel's memory.
+    pub fn attest(peer: &PeerProcess, host: &HostReference) -> Result<Self, AttestError> {
+        let directory = ProcDirectory::new(peer.proc_directory()?);
+        let facts = Facts::read(directory).and_then(|facts| Ok((facts, read_status(peer)?)));
+        let is_running = peer.is_running();
+        // If the process has exited, that is the reason, whatever could not be read.
+        if !is_running.map_err(|source| AttestError::Unreadable { file: "status", source })? {
+            return Err(AttestError::Gone);
+        }
+        let (facts, status) = facts?;
+        check_ids(peer, &status)?;
+        Ok(Self {
+            uid: peer.uid(),
+            gid: peer.gid(),
+            groups: status.groups,
+            pid: peer.pid(),
+            place: facts.place(host)?,
+            executable: facts.executable,
+            attested_by: match peer.pidfd() {
+                Some(_) => Attestation::PidFd,
+                None => Attestation::ProcDirectory,
+            },
+        })
+    }
+}
+
+/// Where a caller runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallerPlace {
+    /// Directly on the node.
+    #[non_exhaustive]
+    Host {
+        /// The unit of the system's service manager, such as `docker.service`. A unit of a user's own service manager counts as
+        /// `user@UID.service`. None outside of units.
+        unit: Option<String>,
+    },
+    /// In a container, or where that cannot be excluded. Its user id says nothing about the rights it has on the node.
+    #[non_exhaustive]
+    Container {
+        /// The id of the container, if it can be told from its cgroup.
+        id: Option<String>,
+        /// The UID of the pod, if it can be told from its cgroup.
+        pod_uid: Option<String>,
+        /// Why it does not count as a process on the host.
+        evidence: ContainerEvidence,
+    },
+}
+
+/// What shows that a process is in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ContainerEvidence {
+    /// Its cgroup is that of a pod or container.
+    Cgroup,
+    /// Its cgroup is not visible from the agent's cgroup namespace.
+    CgroupNamespace,
+    /// It has another PID namespace than the host.
+    PidNamespace,
+    /// It has another user namespace than the host.
+    UserNamespace,
+    /// It has another root directory than the host.
+    RootDirectory,
+}
+
+impl fmt::Display for ContainerEvidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cgroup => "its cgroup is that of a container",
+            Self::CgroupNamespace => "its cgroup is outside of the agent's cgroup namespace",
+            Self::PidNamespace => "it has a PID namespace of its own",
+            Self::UserNamespace => "it has a user namespace of its own",
+            Self::RootDirectory => "it has a root directory of its own",
+        })
+    }
+}
+
+/// How it was made sure that facts are of the process that connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Attestation {
+    /// By a descriptor of the process that the kernel gave with the connection (`SO_PEERPIDFD`).
+    PidFd,
+    /// By a `/proc/PID` directory held since the connection was accepted, on kernels that have no such descriptor.
+    ProcDirectory,
+}
+
+impl Attestation {
+    /// Its name in the audit log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PidFd => "pidfd",
+            Self::ProcDirectory => "proc-directory",
+        }
+    }
+}
+
+/// Why a process cannot be attested. Each reason means: deny.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AttestError {
+    /// It was not identified when it connected.
+    #[error("the calling process is not known")]
+    Unidentified(#[from] UnidentifiedPeer),
+    /// It has exited; another process may have kept its connection.
+    #[error("the process that opened the connection has exited")]
+    Gone,
+    /// It has other user ids than when it connected.
+    #[error("the process connected as user {connected}, and now has the user ids {now:?}")]
+    UidChanged {
+        /// The user id at `connect`.
+        connected: u32,
+        /// Real, effective, saved and file system user id.
+        now: [u32; 4],
+    },
+    /// It has other group ids than when it connected.
+    #[error("the process connected as group {connected}, and now has the group ids {now:?}")]
+    GidChanged {
+        /// The group id at `connect`.
+        connected: u32,
+        /// Real, effective, saved and file system group id.
+        now: [u32; 4],
+    },
+    /// It began to run another program while its facts were read.
+    #[error("the process began to run another program while it was inspected")]
+    ExecutableChanged,
+    /// Its cgroup hierarchies are those of different pods or containers.
+    #[error("the cgroups of the process belong to different pods or containers")]
+    Ambiguous,
+    /// A file of its `/proc` directory cannot be read.
+    #[error("cannot read /proc/PID/{file} of the calling process")]
+    Unreadable {
+        /// The name of the file.
+        file: &'static str,
+        /// Why not. `PermissionDenied`: the agent lacks the capability `CAP_SYS_PTRACE`.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn read_status(peer: &PeerProcess) -> Result<ProcessStatus, AttestError> {
+    match peer.status() {
+        // With a pidfd this is a process whose first thread has exited while others go on: it has no executable to speak of.
+        Ok(status) if status.exited => Err(AttestError::Gone),
+        Ok(status) => Ok(status),
+        Err(source) => Err(AttestError::Unreadable { file: "status", source }),
+    }
+}
+
+fn check_ids(peer: &PeerProcess, status: &ProcessStatus) -> Result<(), AttestError> {
+    if status.uids != [peer.uid(); 4] {
+        return Err(AttestError::UidChanged { connected: peer.uid(), now: status.uids });
+    }
+    if status.gids != [peer.gid(); 4] {
+        return Err(AttestError::GidChanged { connected: peer.gid(), now: status.gids });
+    }
+    Ok(())
+}
+
+/// What is read about a process, except for its ids.
+struct Facts {
+    executable: Executable,
+    cgroups: Cgroups,
+    pid_namespace: FileId,
+    user_namespace: FileId,
+    root: FileId,
+}
+
+impl Facts {
+    fn read(directory: ProcDirectory<'_>) -> Result<Self, AttestError> {
+        let before = directory.file_id("exe")?;
+        let facts = Self {
+            cgroups: directory.cgroups()?,
+            pid_namespace: directory.file_id("ns/pid")?,
+            user_namespace: directory.file_id("ns/user")?,
+            root: directory.file_id("root")?,
+            executable: Executable::new(directory.link("exe")?, before),
+        };
+        if directory.file_id("exe")? == before {
+            Ok(facts)
+        } else {
+            Err(AttestError::ExecutableChanged)
+        }
+    }
+
+    fn place(&self, host: &HostReference) -> Result<CallerPlace, AttestError> {
+        let unknown = |evidence| CallerPlace::Container { id: None, pod_uid: None, evidence };
+        let cgroups = host.as_on_the_host(self.cgroups.clone());
+        Ok(match cgroups.locate(&host.cgroups)? {
+            CgroupLocation::Invisible => unknown(ContainerEvidence::CgroupNamespace),
+            CgroupLocation::Container { id, pod_uid } => {
+                CallerPlace::Container { id, pod_uid, evidence: ContainerEvidence::Cgroup }
+            }
+            CgroupLocation::Host { .. } if self.pid_namespace != host.pid_namespace => {
+                unknown(ContainerEvidence::PidNamespace)
+            }
+            CgroupLocation::Host { .. } if self.user_namespace != host.user_namespace => {
+                unknown(ContainerEvidence::UserNamespace)
+            }
+            CgroupLocation::Host { .. } if self.root != host.root => {
+                unknown(ContainerEvidence::RootDirectory)
+            }
+            CgroupLocation::Host { unit } => CallerPlace::Host { unit },
+        })
+    }
+}

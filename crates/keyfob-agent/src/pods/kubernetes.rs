@@ -1,0 +1,123 @@
+//! Pods from the API server, as a kubelet sees them.
+//!
+//! A pod's uid never gets another name or service account, so what was listed once stays right. An unknown uid causes one new
+//! listing, at most one a second, and callers that come meanwhile wait for it. Answers are read here and not by `kube`, which reads them
+//! without a bound and logs those that it cannot decode: of a pod, only its name and service account are of interest, and its
+//! environment may have secrets.
+
+mod listing;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use keyfob_api::SecretSet;
+use keyfob_exec::{BoxFuture, single_flight::Group};
+use kube::Client;
+use tokio::time::{Instant, timeout};
+
+use self::listing::{ListingError, list};
+use super::{NodePod, NodePods, PodsUnavailable};
+
+/// The least time between two listings.
+const LISTING_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a listing may take.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(10);
+
+type PodsByUid = HashMap<String, Arc<NodePod>>;
+type Listed = Result<(), PodsUnavailable>;
+
+/// The pods of a node, from the API server.
+pub struct KubernetesPods {
+    listings: Group<Listed>,
+    node: Arc<Node>,
+}
+
+/// What a listing needs that goes on although nobody waits for it any more.
+struct Node {
+    client: Client,
+    name: String,
+    /// What the server was shown: it must not come back in an error.
+    secrets: SecretSet,
+    known: RwLock<PodsByUid>,
+    /// When the last listing ended, and how.
+    last: Mutex<Option<(Instant, Listed)>>,
+}
+
+impl KubernetesPods {
+    /// Lists the pods of this node with this client.
+    pub fn new(client: Client, node: impl Into<String>, secrets: SecretSet) -> Self {
+        let (known, last) = (RwLock::default(), Mutex::default());
+        let node = Node { client, name: node.into(), secrets, known, last };
+        Self { listings: Group::default(), node: Arc::new(node) }
+    }
+
+    /// Lists the pods, or waits for the listing that is under way.
+    async fn listed(&self) -> Listed {
+        let (waiter, leader) = self.listings.join(b"");
+        if let Some(leader) = leader {
+            // One may have ended since the caller looked.
+            if let Some(recent) = self.node.recent() {
+                leader.finish(recent);
+            } else {
+                let node = self.node.clone();
+                tokio::spawn(async move { leader.finish(node.list().await) });
+            }
+        }
+        let lost = || Err(PodsUnavailable::new(ListingError::Lost));
+        waiter.outcome().await.unwrap_or_else(lost)
+    }
+}
+
+impl Node {
+    fn known(&self, uid: &str) -> Option<Arc<NodePod>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
+    }
+
+    /// How the last listing ended, if it is too early for another one.
+    fn recent(&self) -> Option<Listed> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, outcome) = last.as_ref()?;
+        (at.elapsed() < LISTING_INTERVAL).then(|| outcome.clone())
+    }
+
+    /// What is learnt is stored before anybody is told.
+    async fn list(&self) -> Listed {
+        let listed = timeout(LISTING_TIMEOUT, list(&self.client, &self.name, &self.secrets)).await;
+        let listed = listed.unwrap_or(Err(ListingError::Late(LISTING_TIMEOUT)));
+        let outcome = listed.map_err(PodsUnavailable::new).map(|pods| {
+            let pods = pods.into_iter().map(|pod| (pod.uid.clone(), Arc::new(pod))).collect();
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = pods;
+        });
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((Instant::now(), outcome.clone()));
+        outcome
+    }
+}
+
+impl NodePods for KubernetesPods {
+    fn pod<'a>(
+        &'a self,
+        uid: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<NodePod>>, PodsUnavailable>> {
+        Box::pin(async move {
+            if let Some(pod) = self.node.known(uid) {
+                return Ok(Some(pod));
+            }
+            self.listed().await?;
+            Ok(self.node.known(uid))
+        })
+    }
+}
+
+impl fmt::Debug for KubernetesPods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubernetesPods").field("node", &self.node.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

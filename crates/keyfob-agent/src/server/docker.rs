@@ -1,0 +1,130 @@
+//! The credential helper's requests: `POST /v1/docker/get` and `GET /v1/docker/list`.
+//!
+//! Docker names a registry, not an image; so a rule must allow the whole registry. A client that sends a path as well gets what
+//! the rules say about that repository.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use http::Response;
+use keyfob_api::server_address;
+use serde::Serialize;
+use tokio::task::yield_now;
+
+use super::{Body, json};
+use crate::{
+    access::{Attempt, Requester, Wanted},
+    agent::Shared,
+    error::{ApiError, ErrorCode},
+    repository::Repository,
+    rules::{Action, decide, may_be_allowed},
+};
+
+/// How many logins are compared with the rules before other requests get their turn.
+const DECISIONS_WITHOUT_A_PAUSE: usize = 256;
+
+/// The longest server URL that is accepted.
+const MAX_URL: usize = 2048;
+
+pub(super) async fn get(
+    shared: &Shared,
+    attempt: &mut Attempt<'_>,
+    requester: &Requester,
+    body: &[u8],
+) -> Result<Response<Body>, ApiError> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Login<'a> {
+        #[serde(rename = "ServerURL")]
+        server_url: &'a str,
+        username: &'a str,
+        secret: &'a str,
+    }
+    let url = std::str::from_utf8(body).ok().map(str::trim).filter(|url| url.len() <= MAX_URL);
+    let repository = url.and_then(repository);
+    let (Some(url), Some(repository)) = (url, repository) else {
+        return Err(ApiError::new(ErrorCode::BadRequest, "the body is not the URL of a registry")
+            .help("send the URL as docker does, such as https://registry.example"));
+    };
+    let wanted = Wanted {
+        repository: &repository,
+        // Docker's builders keep a credential for a while.
+        fresh_for: shared.config().warm.cached_client_lifetime,
+        token: None,
+    };
+    let granted = shared.grant(attempt, requester, wanted).await?;
+    let Some(first) = granted.credentials.first() else {
+        return Err(ApiError::new(ErrorCode::NotFound, "there are no credentials"));
+    };
+    Ok(json(&Login {
+        server_url: url,
+        username: first.credential.username(),
+        secret: first.credential.password().expose(),
+    }))
+}
+
+/// The registries whose credentials are cached and that the caller may have, with their user names. Runs nothing.
+pub(super) async fn list(
+    shared: &Arc<Shared>,
+    attempt: &mut Attempt<'_>,
+    requester: &Requester,
+) -> Result<Response<Body>, ApiError> {
+    let (subject, config) = (requester.subject(), shared.config());
+    let _active = shared.activate(requester)?;
+    let mut registries = BTreeMap::new();
+    // Docker's clients expect a list; the log says that the caller may have nothing.
+    if !may_be_allowed(&config.rules, &subject, &[Action::Allow]) {
+        let message = format!("no rule allows anything to {}", requester.described());
+        attempt.finish(Err(&ApiError::new(ErrorCode::Denied, message)));
+        return Ok(json(&registries));
+    }
+    let logins = shared.cached_logins.get(shared, &requester.key()).await?;
+    for (number, login) in logins.iter().enumerate() {
+        if number % DECISIONS_WITHOUT_A_PAUSE == 0 {
+            yield_now().await;
+        }
+        let rule = decide(&config.rules, &subject, &login.target, &login.provider);
+        if rule.is_some_and(|rule| rule.action == Action::Allow) {
+            registries.entry(&*login.url).or_insert(&*login.username);
+            attempt.add_provider(&login.provider);
+        }
+    }
+    if registries.is_empty() {
+        let message = "nothing is cached that the caller may have";
+        attempt.finish(Err(&ApiError::new(ErrorCode::NotFound, message)));
+    }
+    Ok(json(&registries))
+}
+
+/// The repository of a server URL. Without a path it is the whole registry, `registry.example/`: plugins would take a bare host for the name
+/// of an image on Docker Hub.
+fn repository(url: &str) -> Option<Repository> {
+    let (registry, path) = server_address(url)?;
+    Repository::new(&registry, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_url_names_a_registry_and_perhaps_a_repository() {
+        for (url, expected) in [
+            ("https://registry.example", Some("registry.example/")),
+            ("https://registry.example/", Some("registry.example/")),
+            ("https://registry.example/v2/", Some("registry.example/")),
+            ("http://127.0.0.1:5000", Some("127.0.0.1:5000/")),
+            ("registry.example:5000", Some("registry.example:5000/")),
+            ("registry.example/team/app", Some("registry.example/team/app")),
+            ("https://index.docker.io/v1/", Some("docker.io/")),
+            ("", None),
+            ("https://", None),
+            ("https://user:pass@registry.example", None),
+            ("https://registry.example?x", None),
+            ("https://REGISTRY.example", Some("registry.example/")),
+            ("registry.example/team/../secret", None),
+            ("registry.example/%74eam", None),
+        ] {
+            assert_eq!(repository(url).as_ref().map(Repository::as_str), expected, "{url}");
+        }
+    }
+}

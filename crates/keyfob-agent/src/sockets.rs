@@ -1,0 +1,335 @@
+//! The sockets that the agent listens on.
+//!
+//! [`SocketFile`] makes them: a socket that a dead agent left behind is replaced; one that somebody listens on is replaced only by a
+//! take-over.
+//!
+//! # Take-over
+//!
+//! Claim: *a client that connects to the path while one agent takes over from another gets an answer.*
+//!
+//! 1. The path always leads to a socket that listens: renaming replaces the old socket by the new one in one step.
+//! 2. A client that found the old socket is in its queue or was accepted. The old agent goes on to accept until it is told to stop, and
+//!    then still serves what is in its queue (`keyfob_net::server::serve`). It is told to stop only when the new one is ready.
+//! 3. The old agent does not remove the new socket: it removes a path only if it leads to the socket that it made, and if the path is
+//!    replaced just while it does that, it puts the new socket back.
+
+use std::{
+    fs, io,
+    net::{SocketAddr, TcpListener as StdTcpListener},
+    os::unix::net::{UnixListener as StdListener, UnixStream},
+    path::{Path, PathBuf},
+};
+
+use keyfob_api::Chain;
+use keyfob_net::server::{Listener, SocketFile, SocketFileError};
+use thiserror::Error;
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::{AgentConfig, HttpListenerConfig, SocketConfig};
+
+/// The open sockets of an agent. Sockets that it made itself are removed when this is dropped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Sockets {
+    /// Those for requests. They are removed before the agent stops to accept, so that nobody connects in vain.
+    pub(crate) made: Vec<SocketFile>,
+    // The number of a file is used again once its socket is closed, so the paths go first.
+    _made_http: Vec<SocketFile>,
+    pub(crate) agent: UnixListener,
+    pub(crate) admin: Option<UnixListener>,
+    pub(crate) http: Option<Listener>,
+    http_address: Option<SocketAddr>,
+}
+
+/// How a socket is made: [`SocketFile::bind`] or [`SocketFile::take_over`].
+type Bind = fn(&Path, u32) -> Result<(SocketFile, StdListener), SocketFileError>;
+
+/// Sockets that the service manager opened (socket activation), by their names `agent`, `admin` and `http`.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct InheritedSockets {
+    /// The socket for credentials.
+    pub agent: Option<StdListener>,
+    /// The socket for administrators.
+    pub admin: Option<StdListener>,
+    /// Where metrics and the state of the agent are served.
+    pub http: Option<HttpListener>,
+}
+
+/// A socket for HTTP that the service manager opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HttpListener {
+    /// On a port. Anything but a loopback address is refused.
+    Tcp(StdTcpListener),
+    /// In the file system.
+    Unix(StdListener),
+}
+
+impl Sockets {
+    /// Takes the sockets that were inherited, and makes the others. Needs a tokio runtime.
+    pub fn open(config: &AgentConfig, inherited: InheritedSockets) -> Result<Self, SocketError> {
+        let path = &config.agent_socket.path;
+        // It is opened last, and is the one to name if all of them are in use.
+        if inherited.agent.is_none() && UnixStream::connect(path).is_ok() {
+            return Err(SocketError::InUse(path.clone()));
+        }
+        Self::open_with(config, inherited, SocketFile::bind)
+    }
+
+    /// The same, and takes the paths from an agent that listens there: from now on, new clients reach this process. The other agent goes on
+    /// to serve its connections, also those that it has not accepted yet, until it is told to stop. Build the [`Agent`](crate::Agent)
+    /// before, so that nothing can fail between this and [`Agent::serve`](crate::Agent::serve).
+    ///
+    /// Whoever may write to the directory of a socket may do this. Only unix sockets can be taken over.
+    pub fn take_over(
+        config: &AgentConfig,
+        inherited: InheritedSockets,
+    ) -> Result<Self, SocketError> {
+        Self::open_with(config, inherited, SocketFile::take_over)
+    }
+
+    fn open_with(
+        config: &AgentConfig,
+        inherited: InheritedSockets,
+        bind: Bind,
+    ) -> Result<Self, SocketError> {
+        let (mut made, mut made_http) = (Vec::new(), Vec::new());
+        // The socket for credentials comes last, so that a failure does not take it away from another agent.
+        let http = match &config.http {
+            Some(http) => match open_http(http, inherited.http, bind, &mut made_http) {
+                Ok(listener) => Some(listener),
+                // Any user can take a port. That must not keep credentials from everybody else.
+                Err(error @ SocketError::Listen { .. }) => {
+                    tracing::error!(
+                        error = %Chain(&error),
+                        "no metrics and no status page until the agent is started again"
+                    );
+                    None
+                }
+                Err(error) => return Err(error),
+            },
+            None => None,
+        };
+        let admin = match &config.admin_socket {
+            Some(socket) => Some(open(socket, inherited.admin, bind, &mut made)?),
+            None => None,
+        };
+        let agent = open(&config.agent_socket, inherited.agent, bind, &mut made)?;
+        let http_address = match &http {
+            Some(Listener::Tcp(listener)) => listener.local_addr().ok(),
+            _ => None,
+        };
+        Ok(Self { made, _made_http: made_http, agent, admin, http, http_address })
+    }
+
+    /// The loopback address where metrics are served, if it is one: with its port, also if the file leaves that to the system (port 0).
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+}
+
+/// What the service manager passes wins, as for the other sockets.
+fn open_http(
+    config: &HttpListenerConfig,
+    inherited: Option<HttpListener>,
+    bind: Bind,
+    made: &mut Vec<SocketFile>,
+) -> Result<Listener, SocketError> {
+    let listener = match (inherited, config) {
+        (Some(HttpListener::Tcp(listener)), _) => listener,
+        (Some(HttpListener::Unix(listener)), _) => {
+            let failed = |source| SocketError::Inherited { source };
+            listener.set_nonblocking(true).map_err(failed)?;
+            return Ok(UnixListener::from_std(listener).map_err(failed)?.into());
+        }
+        (None, HttpListenerConfig::Socket(socket)) => {
+            return Ok(open(socket, None, bind, made)?.into());
+        }
+        (None, HttpListenerConfig::Address(address)) => {
+            let failed = |source| SocketError::Listen { address: *address, source };
+            StdTcpListener::bind(address).map_err(failed)?
+        }
+    };
+    let failed = |source| SocketError::Inherited { source };
+    let address = listener.local_addr().map_err(failed)?;
+    if !address.ip().is_loopback() {
+        return Err(SocketError::NotLoopback(address));
+    }
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(TcpListener::from_std(listener).map_err(failed)?.into())
+}
+
+fn open(
+    config: &SocketConfig,
+    inherited: Option<StdListener>,
+    bind: Bind,
+    made: &mut Vec<SocketFile>,
+) -> Result<UnixListener, SocketError> {
+    let path = &config.path;
+    let failed = |source| SocketError::Open { path: path.clone(), source };
+    let listener = if let Some(listener) = inherited {
+        listener
+    } else {
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(failed)?;
+        }
+        let (file, listener) = bind(path, config.mode)?;
+        made.push(file);
+        listener
+    };
+    listener.set_nonblocking(true).map_err(failed)?;
+    UnixListener::from_std(listener).map_err(failed)
+}
+
+/// Why a socket cannot be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// Another agent listens there.
+    #[error("another agent listens on {}", .0.display())]
+    InUse(PathBuf),
+    /// Something else is there.
+    #[error("{} exists and is not a socket", .0.display())]
+    NotASocket(PathBuf),
+    /// The system refuses.
+    #[error("cannot listen on {}", path.display())]
+    Open {
+        /// The path of the socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system refuses.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Other machines could reach it.
+    #[error(
+        "the service manager passed a socket for HTTP on {0}; write ListenStream=127.0.0.1:9977 in its unit, because only loopback is allowed"
+    )]
+    NotLoopback(SocketAddr),
+    /// A socket from the service manager cannot be used.
+    #[error("the socket for HTTP cannot be used")]
+    Inherited {
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl From<SocketFileError> for SocketError {
+    fn from(error: SocketFileError) -> Self {
+        match error {
+            SocketFileError::InUse(path) => Self::InUse(path),
+            SocketFileError::NotASocket(path) => Self::NotASocket(path),
+            SocketFileError::Unusable { path, source } => Self::Open { path, source },
+            other => Self::Open { path: PathBuf::new(), source: io::Error::other(other) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    fn socket(path: &Path, mode: u32) -> SocketConfig {
+        SocketConfig { path: path.into(), mode }
+    }
+
+    fn opened(config: &SocketConfig) -> Result<(UnixListener, Vec<SocketFile>), SocketError> {
+        let mut made = Vec::new();
+        open(config, None, SocketFile::bind, &mut made).map(|listener| (listener, made))
+    }
+
+    #[tokio::test]
+    async fn a_socket_has_its_permissions_and_goes_with_the_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run/agent.sock");
+        let (listener, made) = opened(&socket(&path, 0o640)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(
+            fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "no temporary name is left"
+        );
+        drop((listener, made));
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_live_socket_is_left_alone_and_a_dead_one_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent.sock");
+        let first = StdListener::bind(&path).unwrap();
+        assert!(matches!(opened(&socket(&path, 0o600)), Err(SocketError::InUse(_))));
+        drop(first);
+        let (_listener, made) = opened(&socket(&path, 0o600)).unwrap();
+        // Somebody else takes its place.
+        fs::remove_file(&path).unwrap();
+        let _other = StdListener::bind(&path).unwrap();
+        drop(made);
+        assert!(path.exists(), "it belongs to somebody else now");
+    }
+
+    #[tokio::test]
+    async fn a_file_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent.sock");
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(opened(&socket(&path, 0o600)), Err(SocketError::NotASocket(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[tokio::test]
+    async fn metrics_are_served_where_the_file_or_the_service_manager_says() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("http.sock");
+        let on_path = HttpListenerConfig::Socket(socket(&path, 0o600));
+        let mut made = Vec::new();
+        assert!(matches!(
+            open_http(&on_path, None, SocketFile::bind, &mut made),
+            Ok(Listener::Unix(_))
+        ));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+
+        let inherited = |address: &str| HttpListener::Tcp(StdTcpListener::bind(address).unwrap());
+        let opened =
+            open_http(&on_path, Some(inherited("127.0.0.1:0")), SocketFile::bind, &mut made);
+        assert!(matches!(opened, Ok(Listener::Tcp(_))), "what is inherited wins");
+        let refused =
+            open_http(&on_path, Some(inherited("0.0.0.0:0")), SocketFile::bind, &mut made);
+        assert!(matches!(refused, Err(SocketError::NotLoopback(_))), "{refused:?}");
+
+        let taken = StdTcpListener::bind("127.0.0.1:0").unwrap();
+        let on_port = HttpListenerConfig::Address(taken.local_addr().unwrap());
+        let refused = open_http(&on_port, None, SocketFile::bind, &mut made);
+        assert!(matches!(refused, Err(SocketError::Listen { .. })), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_port_that_somebody_else_has_keeps_nobody_from_credentials() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let taken = StdTcpListener::bind("127.0.0.1:0").unwrap();
+        let text = format!(
+            "apiVersion: {}\nkind: {}\nproviderConfig: /p\npluginDirectory: /b\n\
+             listeners: {{agent: {{path: {}}}, http: {{address: \"{}\"}}}}\n",
+            crate::AGENT_API_VERSION,
+            crate::AGENT_KIND,
+            path.display(),
+            taken.local_addr().unwrap()
+        );
+        let config = AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap();
+
+        let sockets = Sockets::open(&config, InheritedSockets::default()).unwrap();
+
+        assert!(sockets.http.is_none() && sockets.http_address().is_none());
+        UnixStream::connect(&path).unwrap();
+    }
+}
