@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::{
+    agent::AgentCommand,
     apiserver::ApiserverArgs,
     audience::AudienceCommand,
     conformance::ConformanceArgs,
@@ -16,6 +17,7 @@ use crate::{
     provider::{self, ProviderCommand},
     pull::PullArgs,
     records::RecordsCommand,
+    serve::ServeArgs,
 };
 
 /// The exec credential-provider system of Kubernetes, stand-alone.
@@ -45,6 +47,10 @@ pub(crate) enum Command {
     Pull(Box<PullArgs>),
     /// Tell who may use the images that were pulled, and forget those that are gone.
     Records(RecordsCommand),
+    /// Run the node agent: one warm credential host for every program on this node.
+    Serve(Box<ServeArgs>),
+    /// Ask the node agent how it is and what it decides, or let it read its files again.
+    Agent(AgentCommand),
     /// Run one of our plugins, or install them.
     Provider(ProviderCommand),
     /// Say whether a plugin keeps the contract.

@@ -2,7 +2,8 @@
 //!
 //! - `stage`: what is there. `cluster` has its pods and roles; `issuer` verifies their tokens for the registry.
 //! - `node`: what a kubelet is made of here: it finds credentials, pulls images, and remembers who may use them.
-//! - The acts, in order: `opening`, `node_login`, `pod_identity`, `entitlement`, `audience`, `hanging`, `kubeconfig_user`.
+//! - The acts, in order: `opening`, `node_login`, `pod_identity`, `entitlement`, `audience`, `hanging`, `node_agent`,
+//!   `kubeconfig_user`.
 //! - `story`: what is told, and whether every step did what it should. `keep`: what there is to play with.
 
 mod audience;
@@ -13,6 +14,7 @@ mod issuer;
 mod keep;
 mod kubeconfig_user;
 mod node;
+mod node_agent;
 mod node_login;
 mod opening;
 mod pod_identity;
@@ -99,6 +101,7 @@ async fn play(directory: &Path, story: &mut Story) -> Option<Stage> {
     entitlement::play(&stage, &node, story).await;
     audience::play(&stage, &node, story).await;
     hanging::play(&stage, story).await;
+    Box::pin(node_agent::play(&stage, story)).await;
     kubeconfig_user::play(&stage, story).await;
     story.summary();
     Some(stage)

@@ -36,9 +36,10 @@ use crate::{Outcome, Verdict, cli::Output, host_args::SourceArgs};
                   tokenAttributes has \"globalAnswers\":{\"allowed\",\"reason\"}. Beside the \
                   providers stand \"tokenRequests\":[{\"audience\",\"user\",\"groups\",\"node\",\"nodeMay\",\"finding\"}]: as whom \
                   tokens are requested, and whether the pod's node may, which is null if that could not be checked; and with --records-dir \
-                  \"records\":[{\"imageId\",\"for\"}].\n\n\
-                  Exit codes: 0 there are credentials, 1 every provider that matches failed, 2 the image or the \
-                  configuration is wrong, 3 there are no credentials, 4 the answer could not be written, 130 it was \
+                  \"records\":[{\"imageId\",\"for\"}]. If the agent was asked: \"agent\":{\"socket\",\"rule\",\"error\",\"help\"}, and \"rules\", \
+                  what `keyfob agent explain -o json` prints.\n\n\
+                  Exit codes: 0 there are credentials, 1 every provider that matches failed, or the agent denies, 2 the \
+                  image or the configuration is wrong, or the agent cannot be reached, 3 there are no credentials, 4 the answer could not be written, 130 it was \
                   stopped by a signal."
 )]
 pub(crate) struct ExplainArgs {
@@ -72,7 +73,11 @@ pub(crate) fn run(args: &ExplainArgs) -> Outcome {
         Ok(found) => found,
         Err(error) => return error.into(),
     };
-    let report = gather::report(&args.image, &image, &sources, &found, recorded.as_ref());
+    let mut report = gather::report(&args.image, &image, &sources, &found, recorded.as_ref());
+    report.rules = match sources.explain_agent(&image) {
+        Ok(rules) => rules,
+        Err(error) => return error.into(),
+    };
     let stdout = match args.output {
         Output::Table => text::print(&report),
         Output::Json => crate::page::json(&report),

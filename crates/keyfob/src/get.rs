@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::{
     Outcome, Verdict,
+    agent_source::{AgentAnswer, AgentReport},
     host_args::{ALLOW_GLOBAL_ANSWERS, SourceArgs},
     identity_args::Puller,
     lookup::{Found, Sources},
@@ -17,8 +18,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 there are credentials, 1 every provider that matches failed, 2 the image or the \
-                  configuration is wrong, 3 there are no credentials, 4 the answer could not be written, 130 it was \
+    after_help = "Exit codes: 0 there are credentials, 1 every provider that matches failed, or the agent denies, 2 the image or the \
+                  configuration is wrong, or the agent cannot be reached, 3 there are no credentials, 4 the answer could not be written, 130 it was \
                   stopped by a signal."
 )]
 pub(crate) struct GetArgs {
@@ -39,7 +40,8 @@ enum GetOutput {
     /// For people, in the order in which the credentials are tried.
     #[default]
     Table,
-    /// For programs: `{"image","credentials":[{"provider","key","username","password"}],"errors":[{"provider","error"}]}`.
+    /// For programs: `{"image","credentials":[{"provider","key","username","password"}],"errors":[{"provider","error"}]}`, with
+    /// `"agent":{"socket","rule","error","help"}` if the agent was asked.
     Json,
     /// A docker `config.json` to pull the image with, always with its secrets, since it is of no use without.
     Docker,
@@ -81,7 +83,8 @@ impl GetArgs {
             GetOutput::Json => String::new(),
             GetOutput::Table | GetOutput::Docker => {
                 let failures = Failures::of(found, sources.puller.as_ref());
-                failures.lines() + &answer.nothing(verdict)
+                let agent = found.agent.as_ref().map(AgentAnswer::lines).unwrap_or_default();
+                agent + &failures.lines() + &answer.nothing(verdict)
             }
         };
         Outcome { stdout, stderr, verdict }
@@ -94,6 +97,9 @@ struct Answer<'a> {
     image: &'a str,
     credentials: Vec<Login<'a>>,
     errors: Vec<Failure<'a>>,
+    /// The agent, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentReport>,
 }
 
 #[derive(Serialize)]
@@ -123,6 +129,7 @@ impl<'a> Answer<'a> {
             image: &args.image,
             credentials: found.credentials.iter().map(login).collect(),
             errors: found.errors().map(failure).collect(),
+            agent: found.agent.as_ref().map(AgentAnswer::report),
         }
     }
 
@@ -151,6 +158,8 @@ impl<'a> Answer<'a> {
     fn nothing(&self, verdict: Verdict) -> String {
         match verdict {
             Verdict::Yes => String::new(),
+            // The agent has said it.
+            _ if self.agent.as_ref().is_some_and(|agent| agent.error.is_some()) => String::new(),
             _ => format!(
                 "keyfob: no credentials for {}; \"keyfob explain\" with the same flags says why\n",
                 shown(self.image)

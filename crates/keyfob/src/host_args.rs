@@ -11,7 +11,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use keyfob_api::{Chain, FeatureGates, GoDuration, KubernetesComponent, Secret};
 use keyfob_config::{Config, ConfigError, Invalid, ReadError};
-use keyfob_exec::SystemClock;
+use keyfob_exec::{SystemClock, SystemEnvironment};
 use keyfob_host::{BuildError, GlobalAnswers, Host, HostOptions, MissingPlugins};
 use keyfob_keyring::{
     DockerConfigFileError, Logins, NodeDockerConfig, PullSecret, PullSecretError,
@@ -21,6 +21,7 @@ use thiserror::Error;
 
 use crate::{
     Outcome, Verdict,
+    agent_source::{AgentAndSources, AgentArg},
     cli::HostArgs,
     gates_args::RemovedGates,
     identity_args::{IdentityArgs, IdentityArgsError},
@@ -49,6 +50,10 @@ pub(crate) struct SourceArgs {
     global_answers: GlobalAnswersArg,
     #[command(flatten)]
     identity: IdentityArgs,
+    /// Ask the node agent, and share its cache: `auto` if no flag names another source and its socket exists
+    /// (/run/keyfob/agent.sock, or `KEYFOB_AGENT_SOCKET`), `off`, or the path of its socket.
+    #[arg(long, value_name = "auto|off|PATH", default_value = "auto")]
+    agent: AgentArg,
     #[command(flatten)]
     logs: LogArgs,
 }
@@ -83,7 +88,10 @@ impl SourceArgs {
     /// Opens everything that the flags name, which must be something, and starts logging.
     pub(crate) fn open(&self) -> Result<Sources, SetupError> {
         let sources = self.open_any(HostOptions::default())?;
-        if self.names_nothing() { Err(SetupError::NothingGiven) } else { Ok(sources) }
+        if self.names_nothing() && sources.agent.is_none() {
+            return Err(SetupError::NothingGiven);
+        }
+        Ok(sources)
     }
 
     /// The same, if it may be nothing; for a host with these options.
@@ -91,6 +99,8 @@ impl SourceArgs {
         self.logs.start();
         let gates = self.gates()?;
         self.identity.check()?;
+        let has_local_sources = !self.names_nothing() || self.identity.is_given();
+        let agent = self.agent.choose(has_local_sources, &SystemEnvironment)?;
         let secrets = self.secrets()?;
         let runtime = Workers::new()?;
         let written = self.config()?;
@@ -111,7 +121,7 @@ impl SourceArgs {
         }
         let host = builder.options(self.options(options)).build()?;
         let global_answers = self.global_answers.into();
-        Ok(Sources { secrets, host, providers, puller, runtime, gates, global_answers })
+        Ok(Sources { secrets, agent, host, providers, puller, runtime, gates, global_answers })
     }
 
     /// Whether more is to be told than what concerns everybody.
@@ -208,7 +218,7 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
 pub(crate) enum SetupError {
     #[error(
         "nowhere to look for credentials: give --config and --bin-dir for providers, \
-         --pull-secret for a pod's secret, or --docker-config for the node's"
+         --pull-secret for a pod's secret, --docker-config for the node's, or --agent PATH for a running agent"
     )]
     NothingGiven,
     #[error("{0} needs {1} beside it; a kubelet with only one of the two does not start")]
@@ -229,6 +239,8 @@ pub(crate) enum SetupError {
     Gates(#[from] RemovedGates),
     #[error(transparent)]
     Identity(#[from] IdentityArgsError),
+    #[error(transparent)]
+    Agent(#[from] AgentAndSources),
     #[error("cannot wait for plugins")]
     System(#[from] io::Error),
     #[error("the docker configuration cannot be used")]

@@ -30,6 +30,45 @@ enum LogFormat {
 }
 
 impl LogArgs {
+    /// The same for a command that runs as a service: what happens is logged without `-v` too.
+    pub(crate) fn start_service(&self) {
+        let service = Self { verbose: self.verbose.saturating_add(1), log_format: self.log_format };
+        #[cfg(feature = "otlp")]
+        if let Some(spans) =
+            crate::otlp::OtlpLayer::from_environment(&keyfob_exec::SystemEnvironment)
+        {
+            return service.start_with(spans);
+        }
+        service.start();
+    }
+
+    /// The same lines as without, and spans, whatever the level of the lines is.
+    #[cfg(feature = "otlp")]
+    fn start_with(&self, spans: crate::otlp::OtlpLayer) {
+        use tracing_subscriber::{
+            Layer as _,
+            filter::{LevelFilter, filter_fn},
+            layer::SubscriberExt as _,
+        };
+        let is_quiet = self.verbose == 0;
+        let wanted = move |line: &Metadata<'_>| is_wanted(line.target(), is_quiet);
+        let level = LevelFilter::from_level(self.level());
+        let lines = tracing_subscriber::fmt::layer().log_internal_errors(false).with_ansi(false);
+        let how = match self.log_format {
+            LogFormat::Text => printable,
+            LogFormat::Json => printable_json,
+        };
+        let stderr = (move || Shown { to: io::stderr(), how }).with_filter(wanted);
+        let lines = lines.with_writer(stderr);
+        let lines = match self.log_format {
+            LogFormat::Text => lines.with_filter(level).boxed(),
+            LogFormat::Json => lines.json().with_filter(level).boxed(),
+        };
+        let spans = spans.with_filter(filter_fn(crate::otlp::OtlpLayer::is_wanted));
+        let subscriber = tracing_subscriber::registry().with(lines).with(spans);
+        set_global_default(subscriber).unwrap_or_default();
+    }
+
     /// From here on everything that is logged is written.
     pub(crate) fn start(&self) {
         // A line that cannot be written is lost, and nothing else: nobody is left to tell.

@@ -7,10 +7,12 @@ use keyfob_config::ValidConfig;
 use keyfob_exec::{LookupError, Program, on_one_line};
 use keyfob_host::{GlobalAnswers, Host, ProviderOutcome, ProviderReport, Pull};
 use keyfob_keyring::{Credential, Logins};
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::{
     Outcome, Verdict,
+    agent_source::{AgentAnswer, AgentSource},
     identity_args::Puller,
     signals::{self, GRACE, Stopped, Workers},
 };
@@ -20,6 +22,8 @@ use crate::{
 pub(crate) struct Sources {
     /// What the pod brings along.
     pub(crate) secrets: Vec<Arc<Logins>>,
+    /// The node agent, if it is asked instead of everything else.
+    pub(crate) agent: Option<AgentSource>,
     /// Asks for the rest, and knows the order.
     pub(crate) host: Host,
     /// What its providers are, if there are any.
@@ -56,19 +60,46 @@ pub(crate) struct Found {
     pub(crate) credentials: Vec<Credential>,
     /// What the providers did whose patterns match.
     pub(crate) reports: Vec<ProviderReport>,
+    /// What the agent said, if it was asked.
+    pub(crate) agent: Option<AgentAnswer>,
 }
 
 impl Sources {
     /// Asks, and waits for the answers.
     pub(crate) fn find(&self, image: &ImageRef) -> Result<Found, LookupFailure> {
-        let pull = self.pull(image);
-        let answer = self.runtime.block_on(unless_stopped(self.host.credentials(&pull)))??;
-        Ok(Found { credentials: answer.credentials, reports: answer.reports })
+        let asking = async {
+            let agent = self.ask_agent(image).await;
+            let pull = self.pull(image, agent.iter().flat_map(AgentAnswer::logins));
+            let answer = self.host.credentials(&pull).await;
+            Found { credentials: answer.credentials, reports: answer.reports, agent }
+        };
+        self.runtime.block_on(unless_stopped(asking))?
     }
 
-    /// The pull, for whoever pulls.
-    pub(crate) fn pull(&self, image: &ImageRef) -> Pull {
-        let pull = Pull::new(image).with_secrets(self.secrets.iter().cloned());
+    /// Which rules of the agent decide; nothing if it is not asked or does not say.
+    pub(crate) fn explain_agent(&self, image: &ImageRef) -> Result<Option<Value>, LookupFailure> {
+        match &self.agent {
+            Some(agent) => Ok(self.runtime.block_on(agent.explain(image))?),
+            None => Ok(None),
+        }
+    }
+
+    /// Asks the agent, if it is asked instead of everything else.
+    pub(crate) async fn ask_agent(&self, image: &ImageRef) -> Option<AgentAnswer> {
+        match &self.agent {
+            Some(agent) => Some(agent.ask(image).await),
+            None => None,
+        }
+    }
+
+    /// The pull, for whoever pulls, with what an agent has handed out.
+    pub(crate) fn pull(
+        &self,
+        image: &ImageRef,
+        of_agent: impl IntoIterator<Item = Arc<Logins>>,
+    ) -> Pull {
+        let secrets = self.secrets.iter().cloned().chain(of_agent);
+        let pull = Pull::new(image).with_secrets(secrets);
         match &self.puller {
             Some(puller) => pull.with_pod(puller.pod.clone()),
             None => pull,
@@ -142,6 +173,8 @@ impl Found {
         let failed = |report: &ProviderReport| matches!(report.outcome, ProviderOutcome::Failed(_));
         if !self.credentials.is_empty() {
             Verdict::Yes
+        } else if let Some(agent) = &self.agent {
+            agent.verdict()
         } else if !self.reports.is_empty() && self.reports.iter().all(failed) {
             Verdict::No
         } else {

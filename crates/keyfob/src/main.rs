@@ -3,6 +3,8 @@
 //! stdout is for results, stderr for people. Exit codes: 0 yes, 1 no, 2 wrong input, 3 nothing was found, 4 the result
 //! could not be written, 130 stopped by a signal.
 
+mod agent;
+mod agent_source;
 mod api_args;
 mod apiserver;
 mod audience;
@@ -19,14 +21,18 @@ mod logging;
 mod lookup;
 mod match_images;
 mod namespaced;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod page;
 mod provider;
 mod pull;
 mod records;
+mod serve;
 mod signals;
 mod validate;
 
 use std::{
+    env,
     error::Error,
     io::{self, Write as _},
     process::ExitCode,
@@ -38,8 +44,20 @@ use keyfob_exec::{forbid_core_dumps, printable, without_panics, write_stdout};
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    // First: an agent of the same user can identify this process only as long as it is dumpable, which the relay sees to itself.
+    if let Some(relayed) = relay() {
+        return relayed;
+    }
     forbid_core_dumps();
     without_panics("keyfob", run).unwrap_or(ExitCode::from(Verdict::WrongInput as u8))
+}
+
+/// Asks the agent, if this process was started by a link that has one of the relay's names.
+#[expect(clippy::disallowed_methods, reason = "the relay takes the environment as it is")]
+fn relay() -> Option<ExitCode> {
+    let program = env::args_os().next()?;
+    keyfob_relay::is_own_name(&program)
+        .then(|| keyfob_relay::run(env::args_os(), |name| env::var_os(name)))
 }
 
 fn run() -> ExitCode {
@@ -62,6 +80,8 @@ fn run() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Pull(args) => pull::run(&args),
         Command::Records(command) => records::run(&command),
+        Command::Serve(args) => serve::run(&args),
+        Command::Agent(command) => agent::run(&command),
         Command::Provider(command) => provider::run(&command),
         Command::Conformance(args) => conformance::run(&args),
         Command::Audience(command) => audience::run(&command),

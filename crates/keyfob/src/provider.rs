@@ -5,6 +5,7 @@ mod config_file;
 mod install;
 mod links;
 mod merge;
+mod relay;
 
 use std::{env, path::Path, process::ExitCode};
 

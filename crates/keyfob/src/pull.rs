@@ -38,8 +38,8 @@ pub(crate) const DEST: &str = "./oci";
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Credentials are looked for as by \"keyfob get\", and tried in that order; without any of these flags the \
-                  pull is anonymous. What is here is used only if whoever pulls may use it, as a kubelet has it: who proved \
+    after_help = "Credentials are looked for as by \"keyfob get\", and tried in that order; without any of these flags and \
+                  without an agent the pull is anonymous, as it is if an agent that was not named gives nothing. What is here is used only if whoever pulls may use it, as a kubelet has it: who proved \
                   access is recorded below DEST, or in --records-dir. What was broken off is taken up again by the next pull.\n\n\
                   stderr shows what is done: bars on a terminal, else a line for each blob and each attempt. stdout has the \
                   result only. No password is printed.\n\n\
@@ -47,10 +47,10 @@ pub(crate) const DEST: &str = "./oci";
                   \"manifest\",\"platform\",\"size\",\"from\",\"source\",\"username\",\"tookMs\",\"note\",\
                   \"attempts\":[{\"from\",\"source\",\"username\",\"result\":\"pulled\"|\"refused\"|\"unavailable\"|\"failed\",\"message\"}],\
                   \"providers\":[{\"provider\",\"repository\",\"result\":\"ran\"|\"cached\"|\"skipped\"|\"failed\",\"message\"}],\
-                  \"error\":{\"reason\",\"message\",\"why\",\"advice\"}}, where digest is what the name stood for, manifest the one that \
+                  \"agent\":{\"socket\",\"rule\",\"error\",\"help\"},\"error\":{\"reason\",\"message\",\"why\",\"advice\"}}, where digest is what the name stood for, manifest the one that \
                   was chosen from it, source where the credential came from, and reason a kubelet's word, or RecordNotWritten for an \
                   image that was pulled and not recorded. Of an error, message is what a pod's owner may see; why and advice \
-                  are for whoever runs the node. What there is nothing to say about is null.\n\n\
+                  are for whoever runs the node. What there is nothing to say about is null; agent is only there if it was asked.\n\n\
                   Exit codes: 0 the image is here and may be used, 1 the pull failed, 2 the image, a flag or a file is wrong, \
                   3 it is not here and may not be pulled, or there is no such image, 4 the image or its record could not be written, \
                   130 it was stopped by a signal; what has come is kept."
@@ -146,6 +146,9 @@ impl From<NoOrder> for Outcome {
                 Verdict::WrongInput
             }
             NoOrder::Lookup(failure) => return failure.into(),
+            NoOrder::Agent(agent) => {
+                return Self { stderr: agent.lines(), verdict: agent.verdict(), ..Self::default() };
+            }
             NoOrder::Stopped { .. } => Verdict::Stopped,
             NoOrder::Unwritable { .. } | NoOrder::RecordsUnwritable(_) => Verdict::Unwritten,
             NoOrder::Layout(_) | NoOrder::Mirrors(_) | NoOrder::Records(_) => Verdict::WrongInput,

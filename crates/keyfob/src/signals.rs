@@ -77,6 +77,22 @@ static LISTENS: AtomicBool = AtomicBool::new(false);
 /// Listens for signals from now on, once in a process. Whoever has the value is told of the first, and should come to an end
 /// within the grace; after that the process exits as the verdict says.
 pub(crate) fn listen(verdict: Verdict, grace: Duration) -> io::Result<Stop> {
+    let kinds = [
+        SignalKind::hangup(),
+        SignalKind::interrupt(),
+        SignalKind::quit(),
+        SignalKind::terminate(),
+    ];
+    listen_for(kinds.to_vec(), verdict, grace)
+}
+
+/// The same for a service, to which a hangup means something else.
+pub(crate) fn listen_except_hangup(verdict: Verdict, grace: Duration) -> io::Result<Stop> {
+    let kinds = [SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
+    listen_for(kinds.to_vec(), verdict, grace)
+}
+
+fn listen_for(kinds: Vec<SignalKind>, verdict: Verdict, grace: Duration) -> io::Result<Stop> {
     if LISTENS.swap(true, Ordering::Relaxed) {
         return Err(io::Error::other("signals are listened for already"));
     }
@@ -90,7 +106,7 @@ pub(crate) fn listen(verdict: Verdict, grace: Duration) -> io::Result<Stop> {
         let prepared = prepared.and_then(|runtime| {
             let signals = {
                 let _context = runtime.enter();
-                Signals::listen()?
+                Signals::listen(kinds)?
             };
             Ok((runtime, signals))
         });
@@ -234,13 +250,7 @@ fn is_full(stream: BorrowedFd<'_>) -> bool {
 struct Signals(Vec<(SignalKind, Signal)>);
 
 impl Signals {
-    fn listen() -> io::Result<Self> {
-        let kinds = [
-            SignalKind::hangup(),
-            SignalKind::interrupt(),
-            SignalKind::quit(),
-            SignalKind::terminate(),
-        ];
+    fn listen(kinds: Vec<SignalKind>) -> io::Result<Self> {
         let ignored = Ignored::read();
         kinds
             .into_iter()

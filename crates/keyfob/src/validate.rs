@@ -1,5 +1,6 @@
 //! `keyfob validate`.
 
+mod agent_file;
 mod answer;
 mod report;
 
@@ -16,6 +17,9 @@ use report::{Report, Trouble};
 
 pub(crate) fn run(args: &ValidateArgs) -> Outcome {
     let path = args.path.as_deref().or(args.host.config.as_deref()).unwrap_or(Path::new(""));
+    if let Some(outcome) = agent_file::judged(path, args.output) {
+        return outcome;
+    }
     match Config::read(path) {
         Ok(config) if args.migrate => migrated(&config, path, args),
         Ok(config) => printed(judged(&config, args, args.reader), args),

@@ -21,14 +21,15 @@ use nix::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-const HEADINGS: [&str; 7] = [
+const HEADINGS: [&str; 8] = [
     "0. A private registry, a small cluster, a node with plugins\n",
     "\n1. The node's own login, cold and warm\n",
     "\n2. A pod pulls by its own identity\n",
     "\n3. Another pod is refused that image, although it is on disk\n",
     "\n4. A token that the node may not ask for\n",
     "\n5. A plugin that hangs harms no other\n",
-    "\n6. A kubeconfig's user logs in with a plugin\n",
+    "\n6. One agent for every program on the node\n",
+    "\n7. A kubeconfig's user logs in with a plugin\n",
 ];
 
 /// What it says when it is done, and when everything stays.
@@ -74,7 +75,7 @@ fn every_step_does_what_it_should() {
         rest = rest.split_once(heading).unwrap_or_else(|| panic!("{heading} in {stdout}")).1;
     }
     let (acts, summary) = stdout.split_once(SUMMARY).unwrap();
-    assert_eq!((acts.matches("\n  ✓ ").count(), stdout.matches('✗').count()), (23, 0), "{stdout}");
+    assert_eq!((acts.matches("\n  ✓ ").count(), stdout.matches('✗').count()), (27, 0), "{stdout}");
     assert_eq!(summary.matches('✓').count(), HEADINGS.len(), "{stdout}");
     for told in [
         "refused with status code 401",
@@ -89,6 +90,10 @@ fn every_step_does_what_it_should() {
         "is not authorized to request tokens for audience \"registry.demo\"",
         "verbs: [request-serviceaccounts-token-audience]",
         "was killed after 0.5 s without an answer",
+        "runs of the plugin: 1\n",
+        " | docker-credential-keyfob get\n    user node, ",
+        "copy/docker-credential-keyfob get\n    exit code 1: keyfob-relay: no rule allows ",
+        "403: no rule allows ",
         "fifty requests at once are answered after one run",
     ] {
         assert!(stdout.contains(told), "{told} in {stdout}");

@@ -11,8 +11,8 @@ use aws_lc_rs::signature::{
 };
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use keyfob_api::{Claims, Secret};
-use keyfob_exec::Clock;
-use keyfob_playground::registry::{TokenVerifier, Verifying};
+use keyfob_exec::{BoxFuture, Clock};
+use keyfob_playground::registry::TokenVerifier;
 use kube::{
     Client,
     api::{GetParams, Request},
@@ -70,7 +70,11 @@ impl Issuer {
 }
 
 impl TokenVerifier for Issuer {
-    fn verify<'a>(&'a self, token: &'a Secret<String>, audience: &'a str) -> Verifying<'a> {
+    fn verify<'a>(
+        &'a self,
+        token: &'a Secret<String>,
+        audience: &'a str,
+    ) -> BoxFuture<'a, Result<Claims, String>> {
         Box::pin(async move { self.believe(token, audience).map_err(str::to_owned) })
     }
 }

@@ -13,7 +13,8 @@ use std::{
 use keyfob_api::{Chain, FeatureGates, ImageRef};
 use keyfob_config::Config;
 use keyfob_exec::{
-    Clock as _, Invocation, ProcessRunner, Runner, Running, SystemClock, SystemEnvironment,
+    BoxFuture, Clock as _, Finished, Invocation, ProcessRunner, RunError, Runner, SystemClock,
+    SystemEnvironment,
 };
 use keyfob_host::{Host, HostOptions, KubernetesApi, Pull};
 use keyfob_images::{
@@ -131,12 +132,12 @@ fn counted(number: usize, one: &str, many: &str) -> String {
 
 /// Starts real processes, and counts them.
 #[derive(Debug)]
-struct Counting {
-    started: Arc<AtomicUsize>,
+pub(super) struct Counting {
+    pub(super) started: Arc<AtomicUsize>,
 }
 
 impl Runner for Counting {
-    fn run<'a>(&'a self, invocation: &'a Invocation) -> Running<'a> {
+    fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         self.started.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { ProcessRunner::new(SystemEnvironment).run(invocation).await })
     }

@@ -5,8 +5,10 @@
 //! developer.kubeconfig                  another, for a user whose plugin is this program
 //! node-login.json                       the node's login at the registry
 //! config.yaml, plugins/                 the CredentialProviderConfig and its plugins
+//! agent.yaml, agent.sock                the node agent, as long as it is shown
 //! oci/                                  the images on disk, and the records of who may use them
-//! keyfob                                this program
+//! keyfob, docker-credential-keyfob      this program
+//! copy/                                 a copy of this program, which is another one to the agent
 //! ```
 
 use std::{

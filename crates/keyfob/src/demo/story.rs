@@ -99,6 +99,7 @@ const NEXT: &str = "
 Next:  keyfob demo --keep       leaves all of this running, with commands to play with
        keyfob explain --help    why does an image get its credentials, or none?
        keyfob pull --help       an image into an OCI layout, with the right credentials
+       keyfob serve --help      the agent: one warm cache for docker, builds and the kubelet
        keyfob kube --help       a kubeconfig's exec user: tokens, a proxy, a cache across commands
        docs/identity.md         pulling as the pod; docs/audiences.md, docs/plugins.md, docs/kubeconfig.md
 ";

@@ -23,6 +23,7 @@ use super::{
     verdict,
 };
 use crate::{
+    agent_source::AgentAnswer,
     identity_args::Puller,
     lookup::{Found, Providers, Sources},
 };
@@ -40,7 +41,7 @@ pub(super) fn report(
     let gatherer = Gatherer {
         image,
         target: image.target().ok(),
-        pull: sources.pull(image),
+        pull: sources.pull(image, []),
         host: &sources.host,
         puller: sources.puller.as_ref(),
         global_answers: sources.global_answers,
@@ -57,6 +58,8 @@ pub(super) fn report(
         repository: image.repository().to_owned(),
         verdict: verdict::sentence(found, sources.puller.as_ref()),
         anonymous: verdict::is_anonymous(found),
+        agent: found.agent.as_ref().map(AgentAnswer::report),
+        rules: None,
         identity: sources.puller.as_ref().map(identity::puller),
         token_requests: sources.puller.as_ref().map(identity::requests).unwrap_or_default(),
         credentials: found.credentials.iter().map(credential).collect(),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::agent_source::AgentReport;
 pub(super) use crate::page::{Problem, Variable};
 
 /// All there is to say about one image.
@@ -19,6 +21,13 @@ pub(super) struct Report {
     /// Whether the pull would be tried without credentials; absent if that depends on the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) anonymous: Option<bool>,
+    /// The agent, with the rule that allowed the image or the reason why there are no credentials; absent if it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) agent: Option<AgentReport>,
+    /// Which rule of the agent decides about each provider, and why the rules before it do not apply; absent if the agent did not
+    /// say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rules: Option<Value>,
     /// Whoever pulls; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<Puller>,

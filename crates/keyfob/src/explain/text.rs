@@ -7,13 +7,19 @@ use super::{
         Object, Provider, ProviderResult, Puller, Record, Report, TokenRequest,
     },
 };
-use crate::{match_images::shown, page::Page, records::short_id};
+use crate::{
+    agent::explanation, agent_source::AgentReport, match_images::shown, page::Page,
+    records::short_id,
+};
 
 /// The whole report.
 pub(super) fn print(report: &Report) -> String {
     let mut page = Page::default();
     page.line(&report.verdict);
     page.line("");
+    if let Some(agent) = &report.agent {
+        page.agent(agent);
+    }
     page.fact("image", &shown(&report.image));
     page.fact("repository", &report.repository);
     if let Some(puller) = &report.identity {
@@ -24,11 +30,23 @@ pub(super) fn print(report: &Report) -> String {
     page.problems(&report.problems);
     report.files.iter().for_each(|file| page.file(file));
     report.providers.iter().for_each(|provider| page.provider(provider));
+    if let Some(rules) = &report.rules {
+        page.heading("the agent's rules");
+        explanation(rules).lines().for_each(|line| page.line(&format!("  {line}")));
+    }
     page.credentials(&report.credentials, report.anonymous);
     page.text()
 }
 
 impl Page {
+    fn agent(&mut self, AgentReport { socket, rule, error, help }: &AgentReport) {
+        let rule = rule.as_ref().map(|rule| format!(", rule {}", shown(rule))).unwrap_or_default();
+        self.fact("agent", &format!("{}{rule}", shown(socket)));
+        if let (Some(_), Some(help)) = (error, help) {
+            self.fact("  do", help);
+        }
+    }
+
     fn token_request(&mut self, request: &TokenRequest) {
         if let Some(user) = &request.user {
             let groups: Vec<_> = request.groups.iter().map(|group| shown(group)).collect();

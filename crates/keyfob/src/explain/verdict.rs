@@ -4,6 +4,7 @@ use keyfob_host::{ProviderOutcome, Skipped};
 use keyfob_keyring::Credential;
 
 use crate::{
+    agent_source::AgentAnswer,
     identity_args::{Finding, Puller, Standing},
     lookup::Found,
     match_images::shown,
@@ -19,6 +20,7 @@ pub(super) fn sentence(found: &Found, puller: Option<&Puller>) -> String {
             let count = found.credentials.len();
             return format!("{count} credentials; the first that will be tried is {}", user(first));
         }
+        [] if found.agent.is_some() => return without_agent(found),
         [] if found.reports.is_empty() => "no pattern of a provider and no key of a file matches",
         [] if passed_over(found).next().is_some() => return unknown(found),
         [] if refused.is_some() => refused.as_deref().unwrap_or_default(),
@@ -33,6 +35,12 @@ pub(super) fn sentence(found: &Found, puller: Option<&Puller>) -> String {
     format!("no credentials: {why}; the pull would be anonymous{}", failures(found))
 }
 
+/// Why the agent gave nothing. Whether a pull would be anonymous depends on who pulls.
+fn without_agent(found: &Found) -> String {
+    let cause = found.agent.as_ref().and_then(AgentAnswer::cause);
+    format!("no credentials: {}", cause.as_deref().unwrap_or("the agent has none for this image"))
+}
+
 /// Why the pod's node gets no token.
 fn refused(puller: &Puller) -> Option<String> {
     let findings = puller.findings();
@@ -41,10 +49,11 @@ fn refused(puller: &Puller) -> Option<String> {
 }
 
 /// Whether the pull would be tried without credentials. Nobody can tell if a provider was passed over and the others gave
-/// nothing.
+/// nothing, or if the agent gave nothing: that is about whoever asks, and another may pull.
 pub(super) fn is_anonymous(found: &Found) -> Option<bool> {
     let is_empty = found.credentials.is_empty();
-    (!is_empty || passed_over(found).next().is_none()).then_some(is_empty)
+    let is_known = found.agent.is_none() && passed_over(found).next().is_none();
+    (!is_empty || is_known).then_some(is_empty)
 }
 
 /// Who logs in, and who says so.

@@ -18,8 +18,9 @@ use keyfob_control::{
     rbac::Attributes,
     rule::{Access, Asked, BoundObject, Clause, Facts, Found, Policy, Question, node_of},
 };
+use keyfob_exec::BoxFuture;
 use keyfob_host::{
-    Fetching, IdentityError, KubernetesApi, ServiceAccount, ServiceAccounts, Token, TokenRequest,
+    IdentityError, KubernetesApi, ServiceAccount, ServiceAccounts, Token, TokenRequest,
 };
 
 use crate::{api_args::ClaimedUser, explain::command::quoted, match_images::shown};
@@ -242,11 +243,18 @@ impl Refusal {
 }
 
 impl ServiceAccounts for NodeChecked {
-    fn get<'a>(&'a self, namespace: &'a str, name: &'a str) -> Fetching<'a, ServiceAccount> {
+    fn get<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ServiceAccount, IdentityError>> {
         self.accounts.get(namespace, name)
     }
 
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Fetching<'a, Token> {
+    fn token<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         Box::pin(async move {
             let finding = self.check(request).await;
             let standing = finding.standing.clone();
@@ -297,7 +305,7 @@ impl NodeChecked {
             Ok((user, groups)) => {
                 finding.requester = Requester { user, groups, unconfirmed: None };
             }
-            Err(why) => finding.requester.unconfirmed = Some(why),
+            Err(why) => finding.requester.unconfirmed = Some(why.to_string()),
         }
         let Requester { user, groups, .. } = &finding.requester;
         if let Some(node) = node_of(user, groups) {
@@ -401,7 +409,7 @@ impl NodeChecked {
                 Standing::Refused(Refusal { words: verdict.message(), why: None, remedy })
             }
             _ if !verdict.allowed() => Standing::Unchecked(facts.unanswered.join("; ")),
-            Err(why) => Standing::Unchecked(why),
+            Err(why) => Standing::Unchecked(why.to_string()),
             Ok(_) => Standing::Allowed(verdict.clause.to_string()),
         }
     }
@@ -435,7 +443,7 @@ impl NodeChecked {
                 );
                 Standing::Refused(Refusal { words, why: Some(why), remedy: Remedy::Role })
             }
-            Err(why) => Standing::Unchecked(why),
+            Err(why) => Standing::Unchecked(why.to_string()),
         }
     }
 }

@@ -44,6 +44,13 @@ impl From<&str> for Audience {
     }
 }
 
+impl Audience {
+    /// The audience, if no plugin is named before it.
+    pub(super) fn of_nobody(&self) -> Option<&str> {
+        self.name.is_none().then_some(&*self.value)
+    }
+}
+
 /// What the flags say about the plugins.
 pub(super) struct Choices<'a> {
     pub(super) audiences: &'a [Audience],

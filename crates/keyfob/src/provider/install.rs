@@ -15,7 +15,8 @@ use keyfob_providers::Provider;
 use super::{
     config::{self, Audience, Choices, Named},
     config_file::{ConfigFileError, Plan, Verb, Wanted, also_configured},
-    links::{Installing, Way},
+    links::{Installing, Program, Way},
+    relay::{self, RelayArgs},
 };
 use crate::{Outcome, Verdict, explain::command::quoted};
 
@@ -50,7 +51,9 @@ pub(crate) struct InstallArgs {
     /// An argument for a plugin, instead of its own: `--args docker-config=--path=/etc/registry`. May be repeated.
     #[arg(long, value_name = "NAME=ARGUMENT")]
     args: Vec<Named>,
-    /// Copy keyfob itself into the directory and link to the copy, for a place that must stand alone.
+    #[command(flatten)]
+    relay: RelayArgs,
+    /// Copy keyfob itself (with --agent: the relay) into the directory and link to the copy, for a place that must stand alone.
     #[arg(long)]
     copy: bool,
     /// Replace files of the plugins' names that are not keyfob's.
@@ -101,6 +104,9 @@ fn clouds() -> Vec<&'static str> {
 }
 
 pub(crate) fn run(args: &InstallArgs) -> Outcome {
+    if args.relay.agent {
+        return install_relay(args);
+    }
     let providers = args.chosen();
     let choices = Choices {
         audiences: &args.token_audience,
@@ -112,12 +118,22 @@ pub(crate) fn run(args: &InstallArgs) -> Outcome {
         Err(error) => return Outcome::wrong_input(&error),
     };
     let programs = providers.iter().map(|provider| provider.program);
-    let done = if args.dry_run {
-        args.rehearse(&config, programs)
-    } else {
-        args.install(&config, programs)
-    };
-    done.unwrap_or_else(|refused| refused)
+    args.carry_out(&config, programs, Program::Keyfob)
+}
+
+/// The kubelet's side of the agent.
+fn install_relay(args: &InstallArgs) -> Outcome {
+    let wanted = args.relay.config(&args.directory, &args.token_audience);
+    let wanted = wanted.and_then(|config| Ok((config, args.relay.program()?)));
+    match wanted {
+        Ok((config, relay)) => {
+            args.carry_out(&config, std::iter::once(relay::PLUGIN), Program::Relay(&relay))
+        }
+        Err(error) => {
+            let told: Vec<_> = error.to_string().lines().map(str::to_owned).collect();
+            Outcome { stderr: lines(&told), verdict: Verdict::WrongInput, ..Outcome::default() }
+        }
+    }
 }
 
 impl InstallArgs {
@@ -127,17 +143,32 @@ impl InstallArgs {
         keyfob_providers::ALL.iter().filter(is_chosen).collect()
     }
 
+    fn carry_out(
+        &self,
+        config: &Config,
+        programs: impl Iterator<Item = &'static str> + Clone,
+        target: Program<'_>,
+    ) -> Outcome {
+        let done = if self.dry_run {
+            self.rehearse(config, programs, target)
+        } else {
+            self.install(config, programs, target)
+        };
+        done.unwrap_or_else(|refused| refused)
+    }
+
     /// Nothing is touched before everything is known to fit. The plugins come before the file that makes a kubelet want them.
     fn install(
         &self,
         config: &Config,
         programs: impl Iterator<Item = &'static str> + Clone,
+        target: Program<'_>,
     ) -> Result<Outcome, Outcome> {
         let staged = match self.plan(config)? {
             Some(plan) => Some(plan.stage().map_err(|error| self.unwritten(&error))?),
             None => None,
         };
-        let mut told = self.links().install(programs).map_err(|error| in_the_way(&error))?;
+        let mut told = self.links(target).install(programs).map_err(|error| in_the_way(&error))?;
         let stdout = match staged {
             None => self.output.print(config),
             Some(staged) => {
@@ -154,9 +185,10 @@ impl InstallArgs {
         &self,
         config: &Config,
         programs: impl Iterator<Item = &'static str> + Clone,
+        target: Program<'_>,
     ) -> Result<Outcome, Outcome> {
         let plan = self.plan(config)?;
-        let mut told = self.links().plan(programs).map_err(|error| in_the_way(&error))?;
+        let mut told = self.links(target).plan(programs).map_err(|error| in_the_way(&error))?;
         let stdout = match &plan {
             None => self.output.print(config),
             Some(plan) => plan.text().unwrap_or_default().to_owned(),
@@ -179,9 +211,9 @@ impl InstallArgs {
         })
     }
 
-    fn links(&self) -> Installing<'_> {
+    fn links<'a>(&'a self, program: Program<'a>) -> Installing<'a> {
         let way = if self.copy { Way::Copy } else { Way::Link };
-        Installing { directory: &self.directory, way, force: self.force }
+        Installing { directory: &self.directory, program, way, force: self.force }
     }
 
     fn unwritten(&self, error: &io::Error) -> Outcome {
@@ -198,6 +230,8 @@ impl InstallArgs {
         let lint = config
             .lint(None)
             .into_iter()
+            // That the relay is asked for every pull, and about registries of all lengths, is meant.
+            .filter(|_| !self.relay.agent)
             .map(|warning| format!("{}: {} ({})", warning.provider, warning.message, warning.help));
         let audiences = config::audiences(config).into_iter().map(|audience| {
             format!(

@@ -11,13 +11,39 @@ use std::{
 
 use thiserror::Error;
 
-/// The name of a copy.
-const KEYFOB: &str = "keyfob";
+use super::relay::{PLUGIN, RELAY};
 
 /// What the links lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program<'a> {
+    /// The program that runs now.
+    Keyfob,
+    /// The relay.
+    Relay(&'a Path),
+}
+
+impl Program<'_> {
+    /// The name of a copy.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Keyfob => "keyfob",
+            Self::Relay(_) => RELAY,
+        }
+    }
+
+    /// Where it is.
+    fn path(self) -> Result<PathBuf, InstallError> {
+        match self {
+            Self::Keyfob => env::current_exe().map_err(InstallError::Unknown),
+            Self::Relay(path) => Ok(path.to_owned()),
+        }
+    }
+}
+
+/// Where the links lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The program that runs now, where it is.
+    /// The program, where it is.
     Link,
     /// A copy of it beside the links.
     Copy,
@@ -42,6 +68,7 @@ pub(super) enum InstallError {
 #[derive(Debug)]
 pub(super) struct Installing<'a> {
     pub(super) directory: &'a Path,
+    pub(super) program: Program<'a>,
     pub(super) way: Way,
     pub(super) force: bool,
 }
@@ -56,7 +83,7 @@ impl Installing<'_> {
         let copy = match self.way {
             Way::Link => None,
             Way::Copy => {
-                let copy = self.directory.join(KEYFOB);
+                let copy = self.directory.join(self.program.name());
                 Some(format!("{} would be a copy of {}", copy.display(), keyfob.display()))
             }
         };
@@ -93,31 +120,37 @@ impl Installing<'_> {
         &self,
         programs: impl Iterator<Item = &'static str>,
     ) -> Result<PathBuf, InstallError> {
-        let keyfob = env::current_exe().map_err(InstallError::Unknown)?;
+        let keyfob = self.program.path()?;
         for program in programs {
             self.check(&self.directory.join(program), &keyfob)?;
         }
         if self.way == Way::Copy && !self.has_a_copy(&keyfob) {
-            self.check(&self.directory.join(KEYFOB), &keyfob)?;
+            self.check(&self.directory.join(self.program.name()), &keyfob)?;
         }
         Ok(keyfob)
     }
 
     /// Whether the file in the place of the copy is ours: the program that runs now, or what links of ours lead to.
     fn has_a_copy(&self, keyfob: &Path) -> bool {
-        let place = self.directory.join(KEYFOB);
+        let place = self.directory.join(self.program.name());
         let is_this = place.canonicalize().is_ok_and(|place| place == keyfob);
         let leads_there = |program: &str| {
             let target = fs::read_link(self.directory.join(program));
-            target.is_ok_and(|target| target == Path::new(KEYFOB) || target == place)
+            target.is_ok_and(|target| target == Path::new(self.program.name()) || target == place)
         };
-        is_this || keyfob_providers::ALL.iter().any(|known| leads_there(known.program))
+        is_this
+            || match self.program {
+                Program::Keyfob => {
+                    keyfob_providers::ALL.iter().any(|known| leads_there(known.program))
+                }
+                Program::Relay(_) => leads_there(PLUGIN),
+            }
     }
 
     fn target<'a>(&self, keyfob: &'a Path) -> &'a Path {
         match self.way {
             Way::Link => keyfob,
-            Way::Copy => Path::new(KEYFOB),
+            Way::Copy => Path::new(self.program.name()),
         }
     }
 
@@ -125,7 +158,7 @@ impl Installing<'_> {
     fn check(&self, path: &Path, keyfob: &Path) -> Result<(), InstallError> {
         let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
         let target = fs::read_link(path).unwrap_or_default();
-        let names = [keyfob.file_name(), Some(OsStr::new(KEYFOB))];
+        let names = [keyfob.file_name(), Some(OsStr::new(self.program.name()))];
         let is_ours = names.contains(&target.file_name());
         match is_ours || self.force {
             _ if found.is_dir() => Err(InstallError::Directory(path.into())),
@@ -141,8 +174,9 @@ impl Installing<'_> {
 
     /// Nothing is to be done when the program that runs is the copy; a link to it is no copy.
     fn copy(&self, keyfob: &Path) -> Result<Option<String>, InstallError> {
-        let path = self.directory.join(KEYFOB);
-        let place = self.directory.canonicalize().map(|directory| directory.join(KEYFOB));
+        let path = self.directory.join(self.program.name());
+        let place =
+            self.directory.canonicalize().map(|directory| directory.join(self.program.name()));
         if place.is_ok_and(|place| place == keyfob) {
             return Ok(None);
         }

@@ -16,6 +16,7 @@ use super::{
     records_args::{Records, RecordsArgsError},
     screen::Screen,
 };
+use crate::agent_source::AgentAnswer;
 use crate::lookup::{LookupFailure, Sources, unless_stopped};
 
 /// A pull that can be made.
@@ -38,6 +39,8 @@ pub(super) struct Done {
     pub(super) answers: Vec<Arc<PlaceAnswer>>,
     /// What went wrong with them.
     pub(super) notes: Vec<String>,
+    /// What the agent said, if it was asked.
+    pub(super) agent: Option<AgentAnswer>,
     /// The image in the layout, if it is there, whoever may use it.
     pub(super) stored: Option<StoredImage>,
     /// The service account that a provider was asked with.
@@ -53,8 +56,16 @@ pub(super) fn carry_out(
     image: ImageRef,
 ) -> Result<(Order, Done), NoOrder> {
     let pull = async {
+        let agent = sources.ask_agent(&image).await;
+        let is_required = sources.agent.as_ref().is_some_and(|agent| agent.is_required);
+        let agent = match agent {
+            Some(useless) if is_required && useless.is_useless() => {
+                return Err(NoOrder::Agent(Box::new(useless)));
+            }
+            agent => agent,
+        };
         let order = Order::open(args, sources, image).await?;
-        let done = order.carry_out(sources).await;
+        let done = order.carry_out(sources, agent).await;
         Ok((order, done))
     };
     let ended = sources.runtime.block_on(unless_stopped(pull)).map_err(LookupFailure::from);
@@ -89,22 +100,31 @@ impl Order {
     }
 
     /// Sees to it that the image is here.
-    async fn carry_out(&self, sources: &Sources) -> Done {
-        let pull = sources.pull(&self.image);
+    async fn carry_out(&self, sources: &Sources, agent: Option<AgentAnswer>) -> Done {
+        let mut of_agent: Vec<_> = agent.iter().flat_map(AgentAnswer::logins).collect();
+        for mirror in self.mirrors.of(&self.image) {
+            // A mirror that the agent has no credentials for is tried without.
+            of_agent.extend(sources.ask_agent(&mirror).await.iter().flat_map(AgentAnswer::logins));
+        }
+        if let Some(agent) = &agent {
+            self.screen.say(&agent.note());
+        }
+        let pull = sources.pull(&self.image, of_agent);
         let credentials = HostCredentials::new(&sources.host, &self.image, &pull)
             .with_mirrors(self.mirrors.of(&self.image))
             .telling(self.puller.client().secrets().clone());
         let recorded = self.recorded().await;
         let ensured = self.manager().ensure(&self.wanted, &credentials).await;
         self.screen.close();
-        let (answers, notes) = (credentials.answers(), credentials.notes());
+        let (answers, mut notes) = (credentials.answers(), credentials.notes());
+        notes.extend(agent.iter().filter_map(AgentAnswer::cause));
         let account = account(&answers);
         let earlier = match (&recorded, &account) {
             (Some(access), Some(account)) => access.earlier_accounts(account).cloned().collect(),
             _ => Vec::new(),
         };
         let stored = self.stored();
-        Done { ensured, answers, notes, stored, account, earlier }
+        Done { ensured, answers, notes, agent, stored, account, earlier }
     }
 
     /// Who has proved access to the image that is here, if that decides whether it is pulled.
@@ -155,6 +175,8 @@ async fn off_thread<T: Send + 'static>(
 pub(super) enum NoOrder {
     #[error(transparent)]
     Lookup(LookupFailure),
+    #[error("the agent gives no credentials")]
+    Agent(Box<AgentAnswer>),
     #[error("stopped; what has come is kept in {layout}, and the same command goes on from there")]
     Stopped { layout: String },
     #[error("the mirror cannot be asked")]

@@ -14,7 +14,10 @@ use super::{
     order::{Done, Order},
     screen::verb,
 };
-use crate::match_images::shown;
+use crate::{
+    agent_source::{AgentAnswer, AgentReport},
+    match_images::shown,
+};
 
 /// What there is to say about a pull.
 #[derive(Debug, Serialize)]
@@ -38,6 +41,8 @@ pub(super) struct Report<'a> {
     note: Option<String>,
     attempts: Vec<Tried>,
     providers: Vec<Asked>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentReport>,
     error: Option<Error<'a>>,
     /// Who may use it from now on; nothing if that is not recorded.
     #[serde(skip)]
@@ -107,6 +112,7 @@ impl<'a> Report<'a> {
             note: pulled.and_then(|_| recreated(done)),
             attempts: attempts(done, pulled),
             providers: providers(&done.answers),
+            agent: done.agent.as_ref().map(AgentAnswer::report),
             error: failure.map(|failure| Error {
                 reason: failure.reason,
                 message: &failure.message,

@@ -7,7 +7,7 @@ use keyfob_api::{
     ResponseError,
     document::{Document, Field, Position, Value, folded_name},
 };
-use keyfob_host::MOST_OUTPUT;
+use keyfob_exec::MOST_OUTPUT;
 
 use super::report::{Report, Trouble};
 

@@ -9,6 +9,7 @@
 
 mod console;
 mod crates;
+mod examples;
 mod links;
 mod page;
 mod readmes;

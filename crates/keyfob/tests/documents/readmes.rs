@@ -26,7 +26,8 @@ fn every_crate_has_a_readme_of_one_screen() {
 
 #[test]
 fn the_readme_of_a_library_is_its_front_page_and_its_example_a_doctest() {
-    for name in crates().into_iter().filter(|name| name != "keyfob") {
+    let is_library = |name: &String| root().join(format!("crates/{name}/src/lib.rs")).exists();
+    for name in crates().into_iter().filter(is_library) {
         let library = read(format!("crates/{name}/src/lib.rs"));
         let includes = library.starts_with("#![doc = include_str!(\"../README.md\")]");
         assert!(includes, "the documentation of {name} does not begin with its README");
@@ -60,6 +61,26 @@ fn a_readme_lists_exactly_the_features_of_the_manifest() {
     }
 }
 
+#[test]
+#[expect(clippy::disallowed_methods, reason = "asks the program")]
+fn the_readme_of_the_program_has_every_command() {
+    let help = Command::new(env!("CARGO_BIN_EXE_keyfob")).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = lines.take_while(|line| !line.is_empty());
+    // A description that is wrapped goes on further to the right.
+    let commands = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let commands: BTreeSet<_> = commands.filter(|name| !matches!(*name, "" | "help")).collect();
+
+    let page = readme("keyfob");
+    let rows = prose(&page).map(|(_, line)| line).skip_while(|line| !line.starts_with("| command"));
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let listed: BTreeSet<_> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(!commands.is_empty());
+    assert_eq!(listed, commands, "the table of commands, and keyfob --help");
+}
+
 /// The names of the crates, which are those of their directories.
 pub(crate) fn crates() -> BTreeSet<String> {
     let entries = fs::read_dir(root().join("crates")).unwrap();
@@ -86,8 +107,15 @@ fn feature(row: &str) -> (String, bool) {
 
 /// The features of each package and whether they are on by default, as cargo reads the manifests. A feature is also on if
 /// another that is on needs it.
-#[expect(clippy::disallowed_methods, reason = "asks cargo")]
 fn features() -> BTreeMap<String, BTreeMap<String, bool>> {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages.map(|package| (package["name"].as_str().unwrap().to_owned(), of(package))).collect()
+}
+
+/// What cargo says about the packages of the workspace.
+#[expect(clippy::disallowed_methods, reason = "asks cargo")]
+pub(crate) fn metadata() -> Value {
     let cargo = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
         .arg("--manifest-path")
@@ -95,9 +123,7 @@ fn features() -> BTreeMap<String, BTreeMap<String, bool>> {
         .output()
         .unwrap();
     assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
-    let metadata: Value = serde_json::from_slice(&cargo.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap().iter();
-    packages.map(|package| (package["name"].as_str().unwrap().to_owned(), of(package))).collect()
+    serde_json::from_slice(&cargo.stdout).unwrap()
 }
 
 fn of(package: &Value) -> BTreeMap<String, bool> {

@@ -4,7 +4,8 @@ use std::{fs, os::unix::fs::symlink};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use keyfob_api::{Claims, Secret};
-use keyfob_playground::registry::{Options, TokenVerifier, Trust, User, Verifying};
+use keyfob_exec::BoxFuture;
+use keyfob_playground::registry::{Options, TokenVerifier, Trust, User};
 use serde_json::json;
 
 use crate::{
@@ -32,7 +33,11 @@ spec: {nodeName: n1, serviceAccountName: cart, containers: [{name: a, image: x}]
 struct Credulous;
 
 impl TokenVerifier for Credulous {
-    fn verify<'a>(&'a self, token: &'a Secret<String>, _audience: &'a str) -> Verifying<'a> {
+    fn verify<'a>(
+        &'a self,
+        token: &'a Secret<String>,
+        _audience: &'a str,
+    ) -> BoxFuture<'a, Result<Claims, String>> {
         Box::pin(async { Claims::of(token).ok_or_else(|| "no token".to_owned()) })
     }
 }

@@ -13,6 +13,7 @@
 )]
 
 mod accounts;
+mod agent;
 mod agreement;
 mod api;
 mod audience;
@@ -21,6 +22,7 @@ mod authority;
 mod client;
 mod cluster;
 mod containerd;
+mod daemon_set;
 mod documented;
 mod faults;
 mod gates;
@@ -119,6 +121,12 @@ const SCENARIOS: &[Scenario] = scenarios! {
     client::a_revoked_token_is_replaced,
     client::a_new_certificate_is_presented_before_the_old_one_ends,
     load::a_hundred_pods_with_twenty_images_start_on_a_cold_node,
+    agent::the_agent_serves_a_new_provider_without_a_kubelet_restart,
+    agent::without_its_agent_the_relay_runs_the_plugin_or_refuses,
+    agent::systemd_starts_the_agent_with_its_first_caller,
+    agent::a_hardened_agent_that_hangs_is_started_again,
+    daemon_set::a_pod_gets_from_the_daemon_set_what_its_own_identity_permits,
+    daemon_set::a_rolling_update_of_the_daemon_set_fails_no_request,
     faults::a_pull_survives_a_killed_kubelet,
     faults::a_pull_survives_a_killed_containerd,
     faults::a_pull_survives_a_killed_registry,

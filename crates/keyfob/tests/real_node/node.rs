@@ -267,5 +267,6 @@ fn is_of_container(number: &str) -> bool {
     // A process that has ended but was not reaped has no command line.
     let command = read("cmdline");
     !command.is_empty()
-        && (command.contains("containerd-shim") || read("cgroup").contains("/k8s.io/"))
+        && (command.contains("containerd-shim")
+            || ["/k8s.io/", "/kubepods/"].iter().any(|group| read("cgroup").contains(group)))
 }

@@ -23,7 +23,8 @@ const SOCKET: &str = "/run/systemd/private";
 /// The units that every service depends on, without the services that these want on a whole machine.
 const TARGETS: [&str; 3] = ["basic.target", "shutdown.target", "sysinit.target"];
 /// Makes this process systemd, in namespaces of its own. Sysctls stay those of the test, and nothing is created in `/dev`
-/// or written to the console, which are the machine's. Systemd takes itself for the first process of a container.
+/// or written to the console, which are the machine's. Systemd takes itself for the first process of a container. So it leaves to
+/// others to share mounts, as on a machine, and without that services would not see their credentials.
 const BECOME_SYSTEMD: &str = "
 set -e
 mount --rbind /proc/sys /mnt
@@ -32,6 +33,7 @@ mount --rbind /mnt /proc/sys
 mount -o remount,bind,ro /proc/sys
 mount --bind /dev/null /dev/console
 mount -o remount,bind,ro /dev
+mount --make-rshared /
 exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system --unit=basic.target --log-target=null --show-status=no
 ";
 

@@ -134,7 +134,7 @@ fn a_text_that_is_no_yaml_is_told_with_its_place_and_what_to_do() {
     assert_eq!(code, 1);
     assert_eq!(
         stdout,
-        "c.yaml:6:5: error: invalid YAML: did not find expected alphabetic or numeric character\n    \
+        "c.yaml:6:5: error: invalid YAML: expected a name of letters and digits after `*` or `&`\n    \
          help: a `*` begins a YAML alias: put the pattern in quotes, as in \"*.example.com\"\n\
          not valid, a kubelet would not start with it: 1 error\n"
     );
@@ -144,8 +144,7 @@ fn a_text_that_is_no_yaml_is_told_with_its_place_and_what_to_do() {
     assert_eq!(report["errors"][0]["kind"], "Syntax");
     assert_eq!(
         report["aggregate"],
-        "error decoding config \"c.yaml\": invalid YAML at line 6, column 5: did not find expected alphabetic or numeric \
-         character"
+        "error decoding config \"c.yaml\": invalid YAML at line 6, column 5: expected a name of letters and digits after `*` or `&`"
     );
 }
 

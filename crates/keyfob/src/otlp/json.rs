@@ -1,0 +1,95 @@
+//! `ExportTraceServiceRequest` of OTLP in its JSON form: ids in hexadecimal digits, 64-bit numbers as text.
+
+use std::{
+    fmt::{Debug, Write as _},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Value, json};
+use tracing::field::{Field, Visit};
+
+use super::SpanRecord;
+
+/// The longest value of an attribute, in characters.
+const MAX_TEXT: usize = 256;
+/// `SPAN_KIND_INTERNAL`.
+const INTERNAL: u8 = 1;
+
+pub(super) fn export_request(spans: &[SpanRecord]) -> Value {
+    let spans: Vec<Value> = spans.iter().map(span).collect();
+    json!({"resourceSpans": [{
+        "resource": {"attributes": [
+            attribute("service.name", &json!("keyfob-agent")),
+            attribute("service.version", &json!(env!("CARGO_PKG_VERSION"))),
+        ]},
+        "scopeSpans": [{"scope": {"name": "keyfob"}, "spans": spans}],
+    }]})
+}
+
+fn span(record: &SpanRecord) -> Value {
+    let attributes = record.attributes.iter().map(|(name, value)| attribute(name, value));
+    let mut span = json!({
+        "traceId": hexadecimal(&record.trace),
+        "spanId": hexadecimal(&record.id),
+        "name": record.name,
+        "kind": INTERNAL,
+        "startTimeUnixNano": nanoseconds(record.start),
+        "endTimeUnixNano": nanoseconds(record.end),
+        "attributes": attributes.collect::<Vec<_>>(),
+    });
+    if let (Some(parent), Some(span)) = (record.parent, span.as_object_mut()) {
+        span.insert("parentSpanId".to_owned(), json!(hexadecimal(&parent)));
+    }
+    span
+}
+
+fn attribute(name: &str, value: &Value) -> Value {
+    let value = match value {
+        Value::Number(number) => json!({"intValue": number.to_string()}),
+        Value::Bool(value) => json!({"boolValue": value}),
+        value => json!({"stringValue": value}),
+    };
+    json!({"key": name, "value": value})
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap_or_default();
+    }
+    text
+}
+
+fn nanoseconds(time: SystemTime) -> String {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
+}
+
+impl SpanRecord {
+    fn set(&mut self, field: &Field, value: Value) {
+        self.attributes.push((field.name(), value));
+    }
+}
+
+impl Visit for SpanRecord {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let text: String = format!("{value:?}").chars().take(MAX_TEXT).collect();
+        self.set(field, text.into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let text: String = value.chars().take(MAX_TEXT).collect();
+        self.set(field, text.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value.into());
+    }
+}

@@ -1,0 +1,206 @@
+//! `keyfob provider install --agent`: the relay as the kubelet's only plugin.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+use crate::{
+    node::{Said, keyfob},
+    running_agent::{IMAGE, OTHER, PASSWORD, RunningAgent, agent_file, node, own_rule},
+};
+
+/// `cargo test --workspace` builds it beside keyfob.
+fn relay() -> PathBuf {
+    let relay = Path::new(env!("CARGO_BIN_EXE_keyfob")).with_file_name("keyfob-relay");
+    assert!(relay.exists(), "build {} first: cargo build -p keyfob-relay", relay.display());
+    relay
+}
+
+/// The kubelet's side of a node.
+struct Kubelet<'a>(&'a crate::node::Node);
+
+impl Kubelet<'_> {
+    fn path(&self, name: &str) -> String {
+        self.0.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn install(&self, args: &[&str]) -> Said {
+        let (plugins, file) = (self.path("kubelet-plugins"), self.path("agent.yaml"));
+        let known = ["provider", "install", &plugins, "--agent", "--agent-file", &file];
+        keyfob(&[&known[..], args].concat())
+    }
+
+    /// Asks the plugin as the kubelet does.
+    fn get(&self, image: &str) -> Said {
+        let (config, plugins) = (self.path("kubelet.yaml"), self.path("kubelet-plugins"));
+        let place = ["--config", &config, "--bin-dir", &plugins];
+        keyfob(&[&["get", image, "-o", "json", "--show-secrets"], &place[..]].concat())
+    }
+}
+
+#[test]
+fn the_relay_gives_the_kubelet_what_the_agent_has() {
+    let relay = relay();
+    let agent = RunningAgent::start();
+    let kubelet = Kubelet(&agent.node);
+    let config = kubelet.path("kubelet.yaml");
+
+    let rehearsed = kubelet.install(&["--config-file", &config, "--dry-run"]);
+    assert_eq!(rehearsed.code, 0, "{}", rehearsed.stderr);
+    assert!(!Path::new(&config).exists() && !agent.node.path("kubelet-plugins").exists());
+    let said = kubelet.install(&["--config-file", &config]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{}", said.stderr);
+
+    let written = fs::read_to_string(&config).unwrap();
+    assert_eq!(written, rehearsed.stdout);
+    assert_eq!(
+        written,
+        format!(
+            "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n\
+             - name: \"keyfob-credential-provider\"\n  apiVersion: \"credentialprovider.kubelet.k8s.io/v1\"\n  \
+             matchImages:\n  - \"*.example\"\n  defaultCacheDuration: \"0s\"\n  args:\n  - \"--socket\"\n  - \"{}\"\n",
+            agent.socket()
+        )
+    );
+    let link = agent.node.path("kubelet-plugins/keyfob-credential-provider");
+    assert_eq!(fs::read_link(link).unwrap(), relay);
+    let found = kubelet.get(IMAGE);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let login = &found.json()["credentials"][0];
+    assert_eq!(login["provider"], "keyfob-credential-provider");
+    assert_eq!((&login["username"], &login["password"]), (&json!("ada"), &json!(PASSWORD)));
+    let denied = kubelet.get(OTHER);
+    assert_eq!(denied.code, 1, "{}", denied.stdout);
+    let error = denied.json()["errors"][0]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("no rule allows s.example/team/app"), "{error}");
+}
+
+#[test]
+fn without_an_agent_the_kubelet_runs_the_plugin_or_is_told_why_not() {
+    relay();
+    let node = node();
+    agent_file(&node, &own_rule("r.example"));
+    let kubelet = Kubelet(&node);
+    let config = kubelet.path("kubelet.yaml");
+    assert_eq!(kubelet.install(&["--config-file", &config]).code, 0);
+
+    let refused = kubelet.get(IMAGE);
+    assert_eq!(refused.code, 1, "{}", refused.stdout);
+    let error = refused.json()["errors"][0]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("keyfob-relay: "), "{error}");
+
+    let plugin = kubelet.path("plugins/plugin");
+    let said = kubelet.install(&["--config-file", &config, "--merge", "--if-down", "run", &plugin]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("the old file is kept as "), "{}", said.stderr);
+    let written = fs::read_to_string(&config).unwrap();
+    // A kubelet waits for a minute, which is enough for both.
+    let args = format!(
+        "--timeout\"\n  - \"20s\"\n  - \"--if-down\"\n  - \"run\"\n  - \"--\"\n  - \"{plugin}\""
+    );
+    assert!(written.contains(&args), "{written}");
+    let found = kubelet.get(IMAGE);
+    assert_eq!(found.code, 0, "{}", found.stdout);
+    assert_eq!(found.json()["credentials"][0]["username"], "ada");
+}
+
+#[test]
+fn the_flags_choose_images_socket_and_audience() {
+    relay();
+    let node = node();
+    let kubelet = Kubelet(&node);
+    let chosen =
+        ["--match", "r.example", "--match", "*.io", "--socket", "/s", "--token-audience", "a"];
+    let said = kubelet.install(&[&chosen[..], &["-o", "json", "--dry-run"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(
+        said.json()["providers"],
+        json!([{
+            "name": "keyfob-credential-provider",
+            "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+            "matchImages": ["r.example", "*.io"],
+            "defaultCacheDuration": "0s",
+            "args": ["--socket", "/s"],
+            "tokenAttributes": {
+                "serviceAccountTokenAudience": "a", "cacheType": "Token", "requireServiceAccount": false,
+                "requiredServiceAccountAnnotationKeys": [], "optionalServiceAccountAnnotationKeys": [],
+            },
+        }])
+    );
+    let said = kubelet.install(&["--any-registry", "-o", "json", "--dry-run"]);
+    let images = &said.json()["providers"][0]["matchImages"];
+    assert_eq!((&images[0], &images[6]), (&json!("*.*"), &json!("*.*.*.*.*.*.*.*")), "{images}");
+}
+
+#[test]
+fn the_kubelet_sends_the_annotations_that_providers_of_the_agent_want() {
+    relay();
+    let node = node();
+    agent_file(&node, &own_rule("r.example"));
+    let provider = |name: &str, required: &[&str], optional: &[&str]| {
+        json!({
+            "name": name,
+            "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+            "matchImages": ["r.example"],
+            "defaultCacheDuration": "1h",
+            "tokenAttributes": {
+                "serviceAccountTokenAudience": "a", "cacheType": "Token", "requireServiceAccount": true,
+                "requiredServiceAccountAnnotationKeys": required, "optionalServiceAccountAnnotationKeys": optional,
+            },
+        })
+    };
+    let config = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1",
+        "kind": "CredentialProviderConfig",
+        "providers": [
+            provider("one", &["x.example/tenant"], &["x.example/role"]),
+            provider("two", &["x.example/role"], &["a.example/b"]),
+        ],
+    });
+    fs::write(node.config(), config.to_string()).unwrap();
+    let kubelet = Kubelet(&node);
+
+    let said = kubelet.install(&["--token-audience", "a", "-o", "json", "--dry-run"]);
+
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let attributes = &said.json()["providers"][0]["tokenAttributes"];
+    let want = json!({
+        "serviceAccountTokenAudience": "a", "cacheType": "Token", "requireServiceAccount": false,
+        "requiredServiceAccountAnnotationKeys": [],
+        "optionalServiceAccountAnnotationKeys": ["a.example/b", "x.example/role", "x.example/tenant"],
+    });
+    assert_eq!(attributes, &want);
+    let plain = kubelet.install(&["-o", "json", "--dry-run"]).json();
+    assert!(
+        plain["providers"][0].get("tokenAttributes").is_none(),
+        "without a token, nothing is sent"
+    );
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_to_do() {
+    let node = node();
+    let kubelet = Kubelet(&node);
+    let file = kubelet.path("agent.yaml");
+    for (args, first, second) in [
+        (&[][..], format!("{file}: cannot be read: "), "name the images with --match PATTERN"),
+        (
+            &["--match", "r.example", "--relay", "/no/relay"],
+            "there is no relay at /no/relay".to_owned(),
+            "build it with `cargo build --release -p keyfob-relay`",
+        ),
+    ] {
+        let said = kubelet.install(args);
+        let lines: Vec<_> = said.stderr.lines().collect();
+        assert_eq!((said.code, lines.len()), (2, 2), "{}", said.stderr);
+        assert!(lines[0].starts_with(&format!("keyfob: {first}")), "{}", said.stderr);
+        assert!(lines[1].starts_with(&format!("keyfob: {second}")), "{}", said.stderr);
+    }
+    let said = kubelet.install(&["--providers", "ecr"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("cannot be used with"), "{}", said.stderr);
+    assert!(!node.path("kubelet-plugins").exists());
+}

@@ -1,0 +1,88 @@
+//! The agent sends its spans to a collector, and serves whether there is one or not.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    thread,
+};
+
+use keyfob_testkit::LeakCheck;
+use serde_json::Value;
+
+use crate::running_agent::{IMAGE, PASSWORD, RunningAgent, node, own_rule};
+
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+fn agent(endpoint: &str) -> RunningAgent {
+    RunningAgent::with_environment(node(), &own_rule("r.example"), &[(ENDPOINT, endpoint)])
+}
+
+/// The bodies that are posted to `/v1/traces`, until the spans of a request are among them.
+fn collect(listener: &TcpListener) -> Vec<String> {
+    let mut bodies: Vec<String> = Vec::new();
+    while !bodies.iter().any(|body| body.contains(r#""name":"request""#)) {
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let start = head.len();
+            assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
+            if let Some(value) = head[start..].to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        stream
+            .get_mut()
+            .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")
+            .unwrap();
+        bodies.push(String::from_utf8(body).unwrap());
+    }
+    bodies
+}
+
+#[test]
+fn a_collector_gets_the_spans_of_a_request_without_a_secret() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let agent = agent(&format!("http://{}", listener.local_addr().unwrap()));
+    let collector = thread::spawn(move || collect(&listener));
+    assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
+    let bodies = collector.join().unwrap();
+    LeakCheck::new([PASSWORD]).text("the spans", &bodies.concat());
+    let mut spans: Vec<Value> = Vec::new();
+    for body in bodies {
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let sent = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        spans.extend(sent.as_array().unwrap().clone());
+    }
+    let span = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap();
+    let attribute = |span: &Value, key: &str| {
+        let attributes = span["attributes"].as_array().unwrap();
+        attributes.iter().find(|each| each["key"] == key).unwrap()["value"].clone()
+    };
+    let [request, decision, run] = ["request", "decision", "plugin_run"].map(span);
+    assert_eq!(decision["parentSpanId"], request["spanId"]);
+    assert_eq!(run["parentSpanId"], decision["spanId"]);
+    assert_eq!(run["traceId"], request["traceId"]);
+    assert_eq!(attribute(request, "status")["intValue"], "200");
+    assert_eq!(attribute(decision, "rule")["stringValue"], "own");
+    assert_eq!(attribute(decision, "outcome")["stringValue"], "allowed");
+    assert_eq!(attribute(run, "outcome")["stringValue"], "answered");
+    agent.stop();
+}
+
+#[test]
+fn an_agent_serves_without_the_collector_that_it_was_told_of() {
+    // Nobody listens there any more; and there nobody ever answers.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    for address in [gone, silent.local_addr().unwrap()] {
+        let agent = agent(&format!("http://{address}"));
+        for _ in 0..3 {
+            assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
+        }
+        let (_, said) = agent.stop();
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    }
+}

@@ -1,0 +1,438 @@
+//! The status page of a real agent with real plugins, in a real browser.
+//!
+//! It needs Debian's `chromium` and `chromium-driver`, and axe-core of npm: `.ci/run browser` installs them and sets `KEYFOB_AXE` to the
+//! path of `axe.min.js`, without which nothing is run. With `KEYFOB_SCREENSHOTS=DIR` the pictures of `docs/images` are made
+//! anew, which takes a quarter of an hour.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and these are the real programs"
+)]
+
+mod browser;
+mod node;
+
+use std::{env, fs, path::PathBuf, time::Duration};
+
+use keyfob_testkit::LeakCheck;
+use serde_json::{Value, json};
+
+use crate::{
+    browser::{Browser, SCREENS, Screen},
+    node::{Node, OURS, PASSWORD, PRINTED, RECORDED, THEIRS, USER, keyfob},
+};
+
+/// What a page of axe-core's rules must not find.
+const AXE: &str = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', \
+                   'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}).then(({violations, passes}) => done({passes: passes.length, \
+                   violations: violations.map(({id, nodes}) => [id, ...nodes.map((each) => each.html)])}))";
+
+/// The path of axe-core, if these tests are to be run.
+fn axe() -> Option<PathBuf> {
+    let path = env::var_os("KEYFOB_AXE").map(PathBuf::from);
+    if path.is_none() {
+        println!("KEYFOB_AXE is not set: NOT RUN; `.ci/run browser` runs it");
+    }
+    path
+}
+
+/// A node on which something of everything has happened, and a browser that shows it.
+fn busy_node() -> (Node, Browser) {
+    let node = Node::start();
+    for image in [
+        "registry.example/team/app:v1",
+        "registry.example/team/app:v1",
+        "registry.example/shop/cart:v3",
+    ] {
+        assert!(node.ask(image).status.success());
+    }
+    assert!(!node.ask("registry.example/secrets/keys").status.success());
+    assert!(node.ask("git.internal.example/infra/runner").status.success());
+    node.break_theirs();
+    assert!(!node.ask("ci.internal.example/builder").status.success());
+    reload(&node);
+    let mut browser = Browser::start();
+    browser.open(&node.url());
+    (node, browser)
+}
+
+/// Has a wrong configuration rejected, and then the right one read. Whether that succeeds depends on who runs the tests.
+fn reload(node: &Node) {
+    let admin = node.path("admin.sock");
+    let reload = || keyfob(&["agent", "reload", "--socket", admin.to_str().unwrap()]);
+    let right = fs::read_to_string(node.path("agent.yaml")).unwrap();
+    fs::write(node.path("agent.yaml"), right.replace("\"rules\"", "\"rulez\"")).unwrap();
+    reload();
+    fs::write(node.path("agent.yaml"), right).unwrap();
+    reload();
+}
+
+/// The state of a provider, as an expression of JavaScript.
+fn state_of(provider: &str) -> String {
+    format!("document.querySelector('[data-provider={provider}] .state').innerText")
+}
+
+fn wait_until_live(browser: &mut Browser) {
+    browser.wait_for("document.getElementById('connection').textContent", "Live");
+}
+
+#[test]
+fn everything_that_there_is_to_know_is_on_the_page() {
+    let Some(_) = axe() else { return };
+    let (_node, mut browser) = busy_node();
+    wait_until_live(&mut browser);
+
+    assert_eq!(browser.texts("main h2").len(), 7, "each section has a heading");
+    let failing = format!("1 of 2 providers is failing: {THEIRS}.");
+    assert_eq!(browser.texts(".verdict"), [failing]);
+    let problem = browser.texts(".problems").join("");
+    let effect = "Its cached answer is still given out until it expires.";
+    for part in [
+        "the plugin failed: exit code 3",
+        effect,
+        "sudo keyfob explain ci.internal.example/builder",
+    ] {
+        assert!(problem.contains(part), "{part}: {problem}");
+    }
+    let theirs = browser.texts(&format!("[data-provider={THEIRS}]")).join("");
+    for part in [
+        "Failing",
+        "*.internal.example",
+        "failed after",
+        "the plugin failed: exit code 3",
+        "Fix: read what",
+        "2, 1 failed",
+    ] {
+        assert!(theirs.contains(part), "{part}: {theirs}");
+    }
+    let ours = browser.texts(&format!("[data-provider={OURS}]")).join("");
+    for part in [
+        "Working",
+        "registry.example",
+        "succeeded after",
+        "Last error none",
+        "Next renewal in ",
+        "2 answers, the first expires in ",
+    ] {
+        assert!(ours.contains(part), "{part}: {ours}");
+    }
+    let cached = browser.texts("#cached tbody tr").join("\n");
+    for part in [
+        "registry.example/team/app",
+        "registry.example/shop/cart",
+        "git.internal.example/infra/runner",
+        "everybody in ",
+    ] {
+        assert!(cached.contains(part), "{part}: {cached}");
+    }
+    let decisions = browser.texts("#decisions tbody tr");
+    let newest = &decisions[0];
+    assert_eq!(decisions.len(), 6, "{decisions:?}");
+    assert!(
+        newest.contains("failed ci.internal.example/builder ")
+            && newest.contains(" builders provider"),
+        "{newest}"
+    );
+    assert!(decisions[2].contains("denied registry.example/secrets/keys "), "{decisions:?}");
+    assert!(decisions[2].contains("no-secrets-team"), "{decisions:?}");
+}
+
+#[test]
+fn the_configuration_the_records_and_the_last_hour_are_on_the_page() {
+    let Some(_) = axe() else { return };
+    let (_node, mut browser) = busy_node();
+    wait_until_live(&mut browser);
+
+    let configuration = browser.texts("#configuration").join("");
+    for part in [
+        "/agent.yaml",
+        "/providers.yaml",
+        "sha256:",
+        "no-secrets-team, builders",
+        "rejected",
+        "rulez: there is no field",
+        "in use",
+    ] {
+        assert!(configuration.contains(part), "{part}: {configuration}");
+    }
+    let records = browser.texts("#records tbody tr").join("\n");
+    assert!(records.contains(RECORDED) && records.contains("shop/cart"), "{records}");
+    let charts = browser.texts("figcaption");
+    assert_eq!(charts, ["Responses 6, 1 refused", "Plugin runs 4", "Failures of plugins 1"]);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('figure svg[role=img] rect').length > 3"),
+        true
+    );
+    browser.run("document.querySelector('details').open = true");
+    let minutes = browser.texts("#hour tbody tr").join("\n");
+    assert!(minutes.contains(':'), "the chart is a table too: {minutes}");
+    let unnamed = "[...document.querySelectorAll('table')].filter((table) => !table.caption || table.querySelector('th:not([scope])')).length";
+    assert_eq!(browser.evaluate(unnamed), 0, "each table has a caption, and each heading a scope");
+}
+
+#[test]
+fn a_plugin_that_fails_and_recovers_is_seen_without_a_reload() {
+    let Some(_) = axe() else { return };
+    let node = Node::start();
+    let mut browser = Browser::start();
+    browser.open(&node.url());
+    wait_until_live(&mut browser);
+    browser.run("window.isTheSamePage = true; document.querySelector('details').open = true; document.querySelector('summary').focus()");
+    let verdict = "document.querySelector('[role=status].verdict').innerText.trim()";
+    browser.wait_for(verdict, "Nothing is wrong. No provider was asked yet.");
+
+    node.break_ours();
+    assert!(!node.ask("registry.example/a").status.success());
+    browser.wait_for(&state_of(OURS), "Failing");
+    browser.wait_for(verdict, format!("1 of 2 providers is failing: {OURS}."));
+    browser.wait_for("document.title.startsWith('(1 problem) ')", true);
+
+    node.mend();
+    assert!(node.ask("registry.example/b").status.success());
+    browser.wait_for(&state_of(OURS), "Working");
+    browser.wait_for(verdict, "All is well. 1 of 2 providers were asked and work.");
+    browser.wait_for("document.querySelectorAll('#decisions tbody tr').length", 2);
+    browser.wait_for("document.querySelectorAll('.problems').length", 0);
+
+    assert_eq!(browser.evaluate("window.isTheSamePage"), true);
+    let stays = "[document.activeElement.tagName, document.querySelector('details').open]";
+    assert_eq!(browser.evaluate(stays), json!(["SUMMARY", true]), "focus and open parts stay");
+    browser.run("document.getElementById('pause').click()");
+    assert!(node.ask("registry.example/c").status.success());
+    browser.wait_for("document.getElementById('connection').textContent", "Paused");
+    assert_eq!(browser.texts("#decisions tbody tr").len(), 2, "nothing moves while it is paused");
+    browser.run("document.getElementById('pause').click()");
+    browser.wait_for("document.querySelectorAll('#decisions tbody tr').length", 3);
+}
+
+#[test]
+fn it_fits_on_small_and_large_screens_and_passes_axe_in_both_themes() {
+    let Some(axe) = axe() else { return };
+    let axe = fs::read_to_string(axe).unwrap();
+    let (node, mut browser) = busy_node();
+    if env::var_os("KEYFOB_SCREENSHOTS").is_some() {
+        live_a_while(&node);
+    }
+    wait_until_live(&mut browser);
+    let mut backgrounds = Vec::new();
+    for screen in SCREENS {
+        browser.show_on(screen);
+        let overflow = "[document.documentElement.scrollWidth, [...document.querySelectorAll('main *')].filter((each) => \
+                        each.getBoundingClientRect().right > innerWidth + 1 && !each.closest('.hidden, thead')).length]";
+        assert_eq!(
+            browser.evaluate(overflow),
+            json!([screen.width, 0]),
+            "{screen:?}: nothing sticks out"
+        );
+        backgrounds.push(browser.evaluate("getComputedStyle(document.body).backgroundColor"));
+        browser.run("document.querySelector('details').open = true");
+        browser.run(&axe);
+        let report = browser.run_until_called_back(AXE);
+        assert_eq!(report["violations"], json!([]), "{screen:?}");
+        assert!(report["passes"].as_u64().unwrap() > 20, "{screen:?}: {report}");
+        browser.run("document.querySelector('details').open = false");
+        take_picture(&node, &mut browser, screen);
+    }
+    assert_ne!(backgrounds[0], backgrounds[1], "dark is not light");
+    assert_eq!((&backgrounds[0], &backgrounds[1]), (&backgrounds[2], &backgrounds[3]));
+}
+
+/// A quarter of an hour of requests, so that the charts of the pictures have something to show.
+fn live_a_while(node: &Node) {
+    node.mend();
+    for (minute, requests) in [6, 9, 4, 12, 7, 3, 8, 15, 11, 5, 2, 6, 9, 4].into_iter().enumerate()
+    {
+        for request in 0..requests {
+            let team = ["shop", "search", "billing"][request % 3];
+            node.ask(&format!("registry.example/{team}/app-{}:v1", request * minute % 5));
+        }
+        node.ask("registry.example/secrets/keys");
+        std::thread::sleep(Duration::from_mins(1));
+    }
+    node.break_theirs();
+    for image in ["ci.internal.example/runner", "ci.internal.example/cache"] {
+        node.ask(image);
+    }
+}
+
+/// A picture for `docs/images`, if it is wanted. Directories of the test are shown as those where the files usually are.
+fn take_picture(node: &Node, browser: &mut Browser, Screen { width, theme }: Screen) {
+    let Some(directory) = env::var_os("KEYFOB_SCREENSHOTS").map(PathBuf::from) else { return };
+    let usual = json!([
+        [node.path(""), "/etc/keyfob/"],
+        [env!("CARGO_BIN_EXE_keyfob"), "/usr/local/bin/keyfob"],
+    ]);
+    browser.run(&format!(
+        "const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+         while (texts.nextNode()) for (const [from, to] of {usual})
+           texts.currentNode.nodeValue = texts.currentNode.nodeValue.replaceAll(from, to);"
+    ));
+    fs::write(directory.join(format!("status-{width}-{theme}.png")), browser.screenshot()).unwrap();
+}
+
+#[test]
+fn a_keyboard_is_enough() {
+    let Some(_) = axe() else { return };
+    let (_node, mut browser) = busy_node();
+    wait_until_live(&mut browser);
+    let focused = "(document.activeElement.innerText || '').trim()";
+    let outline = "getComputedStyle(document.activeElement).outlineStyle";
+    let mut visited = Vec::new();
+    for _ in 0..9 {
+        browser.press("Tab");
+        visited.push(browser.evaluate(focused).as_str().unwrap().to_owned());
+        assert_eq!(browser.evaluate(outline), "solid", "the focus can be seen: {visited:?}");
+    }
+    let interactive = "[...document.querySelectorAll('a, button, summary, input, select, [tabindex=\"0\"]')].filter((each) => \
+                       !each.closest('noscript')).map((each) => each.innerText.trim())";
+    assert_eq!(json!(visited), browser.evaluate(interactive), "everything is reached, in order");
+
+    let open = "document.querySelector('details').open";
+    assert_eq!(browser.evaluate(open), false);
+    browser.press("Enter");
+    assert_eq!(browser.evaluate(open), true);
+
+    browser.run("document.activeElement.blur(); window.scrollTo(0, 0); document.querySelector('.skip').focus()");
+    browser.press("Enter");
+    browser.wait_for("document.activeElement.id", "main");
+    assert_eq!(browser.evaluate("location.hash"), "#main");
+}
+
+#[test]
+fn it_asks_nobody_else_and_no_secret_reaches_the_browser() {
+    let Some(_) = axe() else { return };
+    let (node, mut browser) = busy_node();
+    wait_until_live(&mut browser);
+    node.break_ours();
+    assert!(!node.ask("registry.example/x").status.success());
+    browser.wait_for(&state_of(OURS), "Failing");
+
+    let origin = node.url();
+    let requested = browser.requested();
+    let mut paths: Vec<&str> = requested
+        .iter()
+        .map(|url| url.strip_prefix(&origin).unwrap_or_else(|| panic!("it asked {url}")))
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths, ["", "events", "status.css", "status.js", "status.svg"]);
+    assert_eq!(browser.console(), [""; 0]);
+
+    let dom = browser.evaluate("document.documentElement.outerHTML");
+    let traffic = browser.traffic();
+    assert!(
+        traffic.contains("event: sections") || traffic.contains("eventSourceMessageReceived"),
+        "updates are in the log"
+    );
+    assert!(traffic.contains("registry.example/team/app"), "bodies are in the log");
+    let leaks = LeakCheck::new([PASSWORD, PRINTED, USER]);
+    leaks.text("the page", dom.as_str().unwrap()).text("the traffic", &traffic);
+    for path in ["/", "/metrics"] {
+        let (_, body) = node.request(path, &node.host());
+        leaks.text(path, &String::from_utf8(body).unwrap());
+    }
+    let (_, page) = node.request("/", &node.host());
+    assert!(!String::from_utf8(page).unwrap().contains("credentials\""));
+}
+
+#[test]
+fn it_works_without_javascript() {
+    let Some(_) = axe() else { return };
+    let (_node, mut browser) = busy_node();
+    browser.disable_scripts();
+    browser.run("0");
+    let url = browser.evaluate("location.href").as_str().unwrap().to_owned();
+    browser.open(&url);
+    let page = browser.texts("body").join("");
+    for part in [
+        "this page does not update by itself. Reload it",
+        "Failing",
+        "ci.internal.example/builder",
+        " ago",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("Pause updates"), "there is nothing to pause");
+}
+
+#[test]
+fn names_are_not_shown_to_every_user_unless_the_file_says_so() {
+    let Some(_) = axe() else { return };
+    let node = Node::showing("summary");
+    assert!(node.ask("registry.example/team/app:v1").status.success());
+    node.break_theirs();
+    assert!(!node.ask("ci.internal.example/builder").status.success());
+    reload(&node);
+    let mut browser = Browser::start();
+    browser.open(&node.url());
+    wait_until_live(&mut browser);
+    browser.wait_for(&state_of(THEIRS), "Failing");
+    let traffic = browser.traffic();
+    for name in
+        ["team/app", "ci.internal.example", RECORDED, "no-secrets-team", "rulez", "shop/cart"]
+    {
+        assert!(!traffic.contains(name), "{name}");
+    }
+    let page = browser.texts("body").join("");
+    for part in [
+        "the plugin failed: exit code 3",
+        "1 of 2 providers is failing",
+        "Who asked for which image is not shown",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn a_page_of_another_name_cannot_read_it() {
+    let Some(_) = axe() else { return };
+    let node = Node::start();
+    for path in ["/", "/events", "/status.js"] {
+        let (head, body) = node.request(path, "rebound.example");
+        assert!(head.starts_with("http/1.1 421 "), "{head}");
+        assert!(!String::from_utf8(body).unwrap().contains("<html"));
+    }
+    let (head, page) = node.request("/", &node.host());
+    let policy = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                  img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    for header in [
+        policy,
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+    ] {
+        assert!(head.lines().any(|line| line == header), "{header}: {head}");
+    }
+    let parts = ["/status.css", "/status.js", "/status.svg"]
+        .map(|path| node.request(path, &node.host()).1.len());
+    let bytes = page.len() + parts.iter().sum::<usize>();
+    assert!(bytes < 100_000, "{bytes} bytes");
+}
+
+#[test]
+fn the_terminal_shows_the_same() {
+    let Some(_) = axe() else { return };
+    let (node, mut browser) = busy_node();
+    let admin = node.path("admin.sock");
+    let status = keyfob(&["agent", "status", "--socket", admin.to_str().unwrap(), "-o", "json"]);
+    if !status.status.success() {
+        println!("not root: the status is not shown");
+        return;
+    }
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    let names = |list: &str, field: &str| -> Vec<String> {
+        let items = status[list].as_array().unwrap();
+        items.iter().map(|item| item[field].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(browser.texts("#decisions tbody th"), names("decisions", "image"));
+    let mut cached = names("cached", "key");
+    cached.sort_unstable();
+    let mut shown = browser.texts("#cached tbody th");
+    shown.sort_unstable();
+    assert_eq!(shown, cached);
+    assert_eq!(browser.texts(".problems h3"), names("problems", "summary"));
+}
