@@ -51,6 +51,7 @@ pub struct AgentBuilder {
     pods: Arc<dyn NodePods>,
     adjust_host: Box<dyn FnOnce(HostBuilder) -> HostBuilder>,
     administrator: u32,
+    watch_files: bool,
 }
 
 impl fmt::Debug for AgentBuilder {
@@ -89,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) host_reference: HostReference,
+    /// Whether a change of a file reloads the configuration.
+    watch_files: bool,
     pub(crate) started: SystemTime,
     /// The configuration of the start: what is read only then is in effect until the end.
     first_config: Box<AgentConfig>,
@@ -110,6 +113,7 @@ impl AgentBuilder {
             pods: Arc::new(NoPods),
             adjust_host: Box::new(|host| host),
             administrator: 0,
+            watch_files: true,
         }
     }
 
@@ -149,9 +153,18 @@ impl AgentBuilder {
         self
     }
 
+    /// Whether the agent reloads by itself when its files change, which is the default. Without it, only [`Agent::reload`] and the
+    /// administrator's socket do.
+    #[must_use]
+    pub fn watch_files(mut self, watch: bool) -> Self {
+        self.watch_files = watch;
+        self
+    }
+
     /// Reads the provider configuration and opens the audit log.
     pub fn build(self) -> Result<Agent, AgentError> {
-        let Self { path, config, gates, clock, pods, adjust_host, administrator } = self;
+        let Self { path, config, gates, clock, pods, adjust_host, administrator, watch_files } =
+            self;
         let providers = read_providers(&config, gates)?;
         let hash = providers.hash().map(str::to_owned);
         let history = Arc::new(History::new(clock.clone()));
@@ -189,6 +202,7 @@ impl AgentBuilder {
             started: clock.now(),
             clock,
             host_reference,
+            watch_files,
             reloading: Mutex::default(),
             reloads: Mutex::new(Reloads { hash, ..Reloads::default() }),
             history,
@@ -267,7 +281,9 @@ impl Agent {
         let mut background = JoinSet::new();
         background.spawn(background::stay_warm(shared.clone()));
         background.spawn(background::store_images(shared.clone()));
-        background.spawn(watch_files::reload_on_change(shared.clone()));
+        if shared.watch_files {
+            background.spawn(watch_files::reload_on_change(shared.clone()));
+        }
         tokio::join!(requests, http);
         background.shutdown().await;
         blocking(shared, Shared::close).await;

@@ -10,9 +10,9 @@ use crate::rig::{
 
 const TWO: &str = "two.example/app";
 
-/// A rig that has a plugin for a second provider, which is not configured yet.
+/// A rig whose agents watch their files. It has a plugin for a second provider, which is not configured yet.
 fn rig_with_two() -> Rig {
-    let rig = Rig::new();
+    let rig = Rig::watching();
     rig.install("two");
     rig.plugins.login("two", "bob");
     rig

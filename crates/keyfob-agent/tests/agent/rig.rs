@@ -39,6 +39,8 @@ pub(crate) struct Rig {
     pub(crate) plugins: Plugins,
     /// The user who counts as root, by default the one who runs the tests.
     pub(crate) administrator: u32,
+    /// Whether agents notice by themselves that their files change. Off by default, so that a reload happens when a test asks for it.
+    watch_files: bool,
     logs: LogCapture,
     /// Bodies of refusals.
     refusals: Arc<Mutex<String>>,
@@ -84,6 +86,7 @@ impl Rig {
             clock: ManualClock::default(),
             plugins: Plugins::default(),
             administrator: own_uid(),
+            watch_files: false,
             logs: LogCapture::start(),
             refusals: Arc::default(),
         };
@@ -98,6 +101,11 @@ impl Rig {
     /// The same, where the user who runs the tests does not count as root.
     pub(crate) fn without_rights() -> Self {
         Self { administrator: own_uid() + 1, ..Self::new() }
+    }
+
+    /// The same, where agents notice by themselves that their files change.
+    pub(crate) fn watching() -> Self {
+        Self { watch_files: true, ..Self::new() }
     }
 
     /// The same with other rules.
@@ -160,6 +168,7 @@ impl Rig {
         AgentBuilder::new(self.file(), config)
             .clock(Arc::new(self.clock.clone()))
             .administrator(self.administrator)
+            .watch_files(self.watch_files)
             .host(move |host| host.runner(plugins))
             .build()
     }
