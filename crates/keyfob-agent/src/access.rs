@@ -1,7 +1,7 @@
 //! From a caller and an image to credentials: attest, decide, ask the host, log.
 //!
-//! The caller is attested before its request is read, and again after the decision: a process that is gone, or that is no
-//! longer what it was, gets nothing.
+//! The caller is attested before its request is read, and again before it gets anything, if that took longer than a moment: a process
+//! that is gone, or that is no longer what it was, gets nothing.
 
 mod attempt;
 mod reports;
@@ -21,7 +21,10 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use self::reports::Reports;
-pub(crate) use self::{attempt::Attempt, requester::Requester};
+pub(crate) use self::{
+    attempt::{Attempt, RequestKind},
+    requester::Requester,
+};
 use crate::{
     agent::Shared,
     caller::{Caller, CallerPlace},
@@ -32,6 +35,9 @@ use crate::{
     spans,
 };
 
+/// How long what was read about a caller counts, if it has not exited since. To read it again takes as long as everything else that an
+/// answer from the cache needs.
+const FACTS_ARE_RECENT: Duration = Duration::from_millis(10);
 /// What to do about a refusal by the rules.
 const ADD_A_RULE: &str =
     "add a rule to the agent's file; `keyfob agent explain` shows what each rule says";
@@ -125,12 +131,7 @@ impl Shared {
         let reports = self.ask(requester, pull.clone(), &decisions, wanted.token).await;
         // No rule decides about a process that is gone.
         attempt.rule = None;
-        // The same process as before, and still there, before anything is handed out.
-        let again = self.attest(attempt.peer()).await?;
-        if again.subject() != requester.subject() {
-            let message = "the caller has changed while it was waiting";
-            return Err(ApiError::new(ErrorCode::Denied, message));
-        }
+        self.attest_again(attempt, requester).await?;
         attempt.rule = Some(rule.clone());
         let mut granted = reports.credentials(&rule);
         let found = granted.credentials.len();
@@ -278,6 +279,24 @@ impl Shared {
     /// Who the peer is, as far as can be proved.
     pub(crate) async fn attest(&self, peer: Option<&PeerProcess>) -> Result<Requester, ApiError> {
         self.find_pod(self.attest_process(peer)?).await
+    }
+
+    /// Makes sure, before anything is handed out, that the caller is the same process as before and still there. An answer that comes
+    /// at once needs only the second: what was read about the caller is no older than it would be after another look.
+    async fn attest_again(
+        &self,
+        attempt: &Attempt<'_>,
+        requester: &Requester,
+    ) -> Result<(), ApiError> {
+        let (peer, is_recent) = (attempt.peer(), attempt.elapsed() < FACTS_ARE_RECENT);
+        if is_recent && peer.is_some_and(|peer| peer.is_running().unwrap_or(false)) {
+            return Ok(());
+        }
+        if self.attest(peer).await?.subject() != requester.subject() {
+            let message = "the caller has changed while it was waiting";
+            return Err(ApiError::new(ErrorCode::Denied, message));
+        }
+        Ok(())
     }
 
     fn attest_process(&self, peer: Option<&PeerProcess>) -> Result<Caller, ApiError> {

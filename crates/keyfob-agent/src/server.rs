@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 
 pub(crate) use self::http::serve_http;
 use crate::{
-    access::{Attempt, Granted, Requester, Wanted, rfc3339},
+    access::{Attempt, Granted, RequestKind, Requester, Wanted, rfc3339},
     agent::Shared,
     error::{ApiError, ErrorCode},
     repository::Repository,
@@ -83,25 +83,31 @@ impl Endpoint {
         }
     }
 
-    /// Its path in the audit log; nothing if it gives out nothing that is worth a line.
-    fn in_log(self) -> Option<&'static str> {
+    fn path(self) -> &'static str {
         match self {
-            Self::Credentials => Some("/v1/credentials"),
-            Self::Provider => Some("/v1/provider"),
-            Self::DockerGet => Some("/v1/docker/get"),
-            Self::DockerList => Some("/v1/docker/list"),
-            Self::Explain => None,
+            Self::Credentials => "/v1/credentials",
+            Self::Provider => "/v1/provider",
+            Self::DockerGet => "/v1/docker/get",
+            Self::DockerList => "/v1/docker/list",
+            Self::Explain => "/v1/explain",
         }
     }
 }
+
+/// What metrics, traces and the log call a path that does not exist: a client can ask for anything.
+const NO_PATH: &str = "other";
 
 /// Answers in bounded time, whatever happens, and logs it. Asking for credentials has a time limit of its own.
 async fn answer(shared: &Arc<Shared>, request: Request<RequestBody>) -> Response<Body> {
     let peer = request.extensions().get::<PeerProcess>().cloned();
     let endpoint = Endpoint::of(request.method(), request.uri().path());
-    let mut attempt = Attempt::new(shared, peer.as_ref(), endpoint.and_then(Endpoint::in_log));
+    let kind = RequestKind {
+        path: endpoint.map_or(NO_PATH, Endpoint::path),
+        gives_logins: !matches!(endpoint, None | Some(Endpoint::Explain)),
+    };
+    let mut attempt = Attempt::new(shared, peer.as_ref(), kind);
     let limit = shared.config().limits.request_timeout.saturating_add(READING);
-    let span = spans::request(request.uri().path());
+    let span = spans::request(kind.path);
     let routing = route(shared, &mut attempt, endpoint, request).instrument(span.clone());
     let answered = timeout(limit, routing).await;
     let late = |_| Err(ApiError::new(ErrorCode::Unavailable, "the request took too long"));

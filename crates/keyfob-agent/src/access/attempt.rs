@@ -1,6 +1,9 @@
 //! One request, from its arrival to its line in the audit log.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use keyfob_net::server::PeerProcess;
 use tokio::time::Instant;
@@ -22,8 +25,7 @@ const LOGGED_REFUSALS: u32 = 5;
 pub(crate) struct Attempt<'a> {
     shared: &'a Shared,
     peer: Option<&'a PeerProcess>,
-    /// The path; nothing if requests for it are not logged.
-    request: Option<&'static str>,
+    request: RequestKind,
     requester: Option<Arc<Requester>>,
     pub(crate) image: String,
     /// The rule that decided, and the providers that were asked.
@@ -36,11 +38,20 @@ pub(crate) struct Attempt<'a> {
     is_finished: bool,
 }
 
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestKind {
+    /// The path, as metrics and the log name it.
+    pub(crate) path: &'static str,
+    /// Whether the answer has logins in it. What has none is logged only if it is refused.
+    pub(crate) gives_logins: bool,
+}
+
 impl<'a> Attempt<'a> {
     pub(crate) fn new(
         shared: &'a Shared,
         peer: Option<&'a PeerProcess>,
-        request: Option<&'static str>,
+        request: RequestKind,
     ) -> Self {
         Self {
             shared,
@@ -61,13 +72,34 @@ impl<'a> Attempt<'a> {
         self.peer
     }
 
+    /// How long ago it arrived. What is known about the caller was read after that.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
     /// Attests the caller, and refuses one that asks too often. This comes before its request is read.
     pub(crate) async fn identify(&mut self) -> Result<Arc<Requester>, ApiError> {
+        let requester = self.attest().await?;
+        self.shared.admit(&requester.key())?;
+        Ok(requester)
+    }
+
+    /// Attests the caller, and refuses everybody but root on the host, who may ask as often as necessary.
+    pub(crate) async fn identify_administrator(&mut self) -> Result<(), ApiError> {
+        let requester = self.attest().await?;
+        if requester.is_root_on_host() {
+            return Ok(());
+        }
+        self.shared.admit(&requester.key())?;
+        let message = format!("only root may do this, and not {}", requester.described());
+        Err(ApiError::new(ErrorCode::Denied, message).help("use sudo"))
+    }
+
+    async fn attest(&mut self) -> Result<Arc<Requester>, ApiError> {
         match self.requester().await {
             Ok(requester) => {
                 let requester = Arc::new(requester);
                 self.requester = Some(requester.clone());
-                self.shared.admit(&requester.key())?;
                 Ok(requester)
             }
             Err(error) => {
@@ -105,7 +137,8 @@ impl<'a> Attempt<'a> {
             ErrorCode::Denied => Outcome::Denied,
             ErrorCode::BadRequest => Outcome::BadRequest,
             ErrorCode::RateLimited => Outcome::RateLimited,
-            ErrorCode::NotFound => Outcome::Empty,
+            ErrorCode::NotFound if self.request.gives_logins => Outcome::Empty,
+            ErrorCode::NotFound => Outcome::BadRequest,
             ErrorCode::Failed | ErrorCode::Unavailable => Outcome::Failed,
         };
         self.log(outcome, Some(&error.message));
@@ -113,10 +146,13 @@ impl<'a> Attempt<'a> {
 
     fn log(&mut self, outcome: Outcome, reason: Option<&str>) {
         let is_finished = std::mem::replace(&mut self.is_finished, true);
-        let (false, Some(request)) = (is_finished, self.request) else { return };
+        let RequestKind { path, gives_logins } = self.request;
+        if is_finished || (outcome == Outcome::Allowed && !gives_logins) {
+            return;
+        }
         let event = AuditEvent {
             time: rfc3339(self.shared.clock.now()),
-            request,
+            request: path,
             peer_uid: match &self.requester {
                 Some(_) => None,
                 None => self.peer.map(PeerProcess::uid),

@@ -13,6 +13,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::{Agent, AgentBuilder, AgentConfig, NodePod, NodePods, PodsUnavailable};
 
+const CREDENTIALS: RequestKind = RequestKind { path: "/v1/credentials", gives_logins: true };
+
 /// What an API server says about any pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pods {
@@ -85,7 +87,7 @@ async fn a_caller_in_a_pod_is_denied_while_pods_cannot_be_listed() {
     let folder = tempfile::tempdir().unwrap();
     let agent = agent(&folder, Pods::Unavailable);
     let peer = process_of_pod(&folder, 1);
-    let mut attempt = Attempt::new(&agent.shared, Some(&peer), Some("/v1/credentials"));
+    let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
 
     let error = attempt.identify().await.unwrap_err();
 
@@ -107,7 +109,7 @@ async fn callers_that_cannot_be_identified_are_limited_too() {
     let limit = agent.shared.config().limits.requests_per_second;
     let mut codes = Vec::new();
     for _ in 0..=2 * limit {
-        let mut attempt = Attempt::new(&agent.shared, Some(&peer), Some("/v1/credentials"));
+        let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
         let error = attempt.identify().await.unwrap_err();
         attempt.finish(Err(&error));
         codes.push(error.code);
@@ -123,7 +125,7 @@ async fn callers_whose_pods_are_looked_up_for_long_leave_connections_to_others()
     let folder = tempfile::tempdir().unwrap();
     let agent = agent(&folder, Pods::Late);
     let peer = process_of_pod(&folder, 1);
-    let attempt = || Attempt::new(&agent.shared, Some(&peer), None);
+    let attempt = || Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
     let mut waiting: Vec<_> = (0..4).map(|_| attempt()).collect();
     let mut waiting: Vec<_> = waiting.iter_mut().map(|each| Box::pin(each.identify())).collect();
     for each in &mut waiting {

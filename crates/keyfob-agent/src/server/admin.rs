@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{
-    Body,
+    Body, NO_PATH,
     http::{self, OPEN_METRICS},
     json, no_such_path, read, refusal,
 };
 use crate::{
+    access::{Attempt, RequestKind},
     agent::{Shared, blocking},
     error::{ApiError, ErrorCode},
     metrics::exposition,
@@ -23,19 +24,25 @@ use crate::{
     status::gather,
 };
 
+const PATHS: [&str; 5] = ["/v1/status", "/v1/reload", "/v1/forget", "/metrics", "/v1/audit"];
+
+/// Answers. Whoever is not root is refused, which is logged.
 pub(super) async fn answer(shared: &Arc<Shared>, request: Request<RequestBody>) -> Response<Body> {
-    route(shared, request).await.unwrap_or_else(|error| refusal(&error))
+    let peer = request.extensions().get::<PeerProcess>().cloned();
+    let path = PATHS.into_iter().find(|known| *known == request.uri().path());
+    let kind = RequestKind { path: path.unwrap_or(NO_PATH), gives_logins: false };
+    let mut attempt = Attempt::new(shared, peer.as_ref(), kind);
+    let answered = route(shared, &mut attempt, request).await;
+    attempt.finish(answered.as_ref().map(drop));
+    answered.unwrap_or_else(|error| refusal(&error))
 }
 
 async fn route(
     shared: &Arc<Shared>,
+    attempt: &mut Attempt<'_>,
     request: Request<RequestBody>,
 ) -> Result<Response<Body>, ApiError> {
-    let requester = shared.attest(request.extensions().get::<PeerProcess>()).await?;
-    if !requester.is_root_on_host() {
-        let message = format!("only root may do this, and not {}", requester.described());
-        return Err(ApiError::new(ErrorCode::Denied, message).help("use sudo"));
-    }
+    attempt.identify_administrator().await?;
     let (parts, body) = request.into_parts();
     match (&parts.method, parts.uri.path()) {
         (&Method::GET, "/v1/status") => Ok(json(&gather(shared).await)),
