@@ -9,7 +9,7 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use arc_swap::ArcSwap;
@@ -41,6 +41,9 @@ use crate::{
 
 /// The most answers of one provider that are cached: some 60 MB.
 const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
+
+/// How long answers to requests that took too long may take while the agent stops.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What an agent is made of.
 pub struct AgentBuilder {
@@ -311,7 +314,8 @@ impl Agent {
             handshake: config.limits.request_timeout,
             body_size: config.limits.body_bytes as usize,
             buffered: (config.limits.body_bytes as usize).saturating_mul(64),
-            drain: config.limits.request_timeout,
+            // A request whose time is over is still told so.
+            drain: config.limits.request_timeout.saturating_add(LAST_WORDS),
             ..Limits::default()
         }
     }
