@@ -157,7 +157,8 @@ impl AgentBuilder {
     }
 
     /// Whether the agent reloads by itself when its files change, which is the default. Without it, only [`Agent::reload`] and the
-    /// administrator's socket do.
+    /// administrator's socket do. For tests: they decide when files are read again.
+    #[doc(hidden)]
     #[must_use]
     pub fn watch_files(mut self, watch: bool) -> Self {
         self.watch_files = watch;
@@ -218,7 +219,7 @@ impl AgentBuilder {
 /// What a process on the host looks like: the init of the node, or if that cannot be read, the agent itself.
 fn host_reference() -> Result<HostReference, AttestError> {
     HostReference::of_init().or_else(|error| {
-        // Its text speaks of a caller.
+        // Only its source: its own text is about a caller.
         let error = error.source().map(ToString::to_string);
         tracing::warn!(error, "process 1 cannot be read; the host is where the agent itself runs");
         HostReference::of_agent()
@@ -249,14 +250,15 @@ impl Agent {
         let limits = self.limits();
         let stopped = || {
             let mut stop = stop.clone();
-            // A sender that is gone will not stop us any more than one that said so.
+            // If the sender is gone, nobody could stop the agent any more: that counts as the signal to stop.
             async move { stop.wait_for(|stop| *stop).await.map(drop).unwrap_or_default() }
         };
-        let unnamed = async {
+        let remove_paths_at_stop = async {
             stopped().await;
             drop(sockets.made);
         };
-        let agent = server::serve_agent(shared.clone(), sockets.agent, limits, unnamed);
+        let agent =
+            server::serve_agent(shared.clone(), sockets.agent, limits, remove_paths_at_stop);
         let admin = async {
             if let Some(admin) = sockets.admin {
                 server::serve_admin(shared.clone(), admin, limits, stopped()).await;

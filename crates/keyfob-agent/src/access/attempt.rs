@@ -135,10 +135,9 @@ impl<'a> Attempt<'a> {
         };
         let outcome = match error.code {
             ErrorCode::Denied => Outcome::Denied,
-            ErrorCode::BadRequest => Outcome::BadRequest,
             ErrorCode::RateLimited => Outcome::RateLimited,
             ErrorCode::NotFound if self.request.gives_logins => Outcome::Empty,
-            ErrorCode::NotFound => Outcome::BadRequest,
+            ErrorCode::BadRequest | ErrorCode::NotFound => Outcome::BadRequest,
             ErrorCode::Failed | ErrorCode::Unavailable => Outcome::Failed,
         };
         self.log(outcome, Some(&error.message));

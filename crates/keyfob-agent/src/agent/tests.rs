@@ -225,13 +225,14 @@ async fn a_reload_that_takes_long_holds_up_nobody() {
     let shared = rig.agent.shared.clone();
     let config = shared.config();
     // The agent's file cannot be read, so it is about to be read again: behind this one, which does not end by itself.
-    let (told, tell) = (mpsc::channel(), mpsc::channel());
+    let (locked, when_locked) = mpsc::channel();
+    let (release, when_released) = mpsc::channel();
     let reloading = thread::spawn(move || {
         let _guard = shared.reloading.lock().unwrap();
-        told.0.send(()).unwrap();
-        tell.1.recv_timeout(Duration::from_secs(20)).is_ok()
+        locked.send(()).unwrap();
+        when_released.recv_timeout(Duration::from_secs(20)).is_ok()
     });
-    told.1.recv().unwrap();
+    when_locked.recv().unwrap();
     let (stop, stopped) = watch::channel(false);
     let sockets = Sockets::open(&config, InheritedSockets::default()).unwrap();
     let asking = async {
@@ -241,7 +242,7 @@ async fn a_reload_that_takes_long_holds_up_nobody() {
             drop(client.credentials(IMAGE).await);
         }
         // Once it is too late, nobody listens.
-        tell.0.send(()).unwrap_or_default();
+        release.send(()).unwrap_or_default();
         stop.send_replace(true);
     };
     tokio::join!(rig.agent.serve(sockets, stopped), asking);
