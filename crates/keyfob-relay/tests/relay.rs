@@ -371,12 +371,12 @@ fn the_timeout_is_for_the_whole_answer_and_a_late_rest_leads_to_no_other_program
         }
     });
 
-    let line = format!("keyfob-credential-provider --timeout 100ms --if-down run -- {plugin}");
+    let line = format!("keyfob-credential-provider --timeout 1s --if-down run -- {plugin}");
     let ran = node.run(&line, REQUEST);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
         ran.stderr.starts_with(
-            "keyfob-relay: the agent's response is invalid: it is not complete after 100ms: "
+            "keyfob-relay: the agent's response is invalid: it is not complete after 1s: "
         ),
         "{ran:?}"
     );

@@ -138,7 +138,7 @@ async fn a_provider_without_a_login_for_the_image_is_no_failure() {
     rig.check_leaks();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_caller_in_a_loop_is_refused_after_a_while() {
     let rig = Rig::new();
     rig.write(&AgentFile { limits: "{requestsPerSecond: 1}".into(), ..AgentFile::default() });

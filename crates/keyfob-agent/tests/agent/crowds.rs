@@ -17,7 +17,7 @@ use crate::{
 
 #[tokio::test]
 async fn five_hundred_images_at_once_run_few_plugins_at_a_time() {
-    raise_file_limit();
+    let files = raise_file_limit();
     let rig = Rig::new();
     let limits = "{pluginRunsPerProvider: 4, requestsPerSecond: 100000, connections: 4096}".into();
     rig.write(&AgentFile { limits, ..AgentFile::default() });
@@ -25,7 +25,9 @@ async fn five_hundred_images_at_once_run_few_plugins_at_a_time() {
         .respond("one", |request| Some(logins("Image", "1h", [(request.image.clone(), "ada")])));
     rig.plugins.take(Duration::from_millis(2));
     let agent = rig.start();
-    let asking: Vec<_> = (0..500)
+    // Both ends of a connection are in this process.
+    let images = 500.min(files / 4);
+    let asking: Vec<_> = (0..images)
         .map(|number| {
             let socket = agent.socket.clone();
             let image = format!("registry.example/team/app-{number}");
@@ -36,7 +38,7 @@ async fn five_hundred_images_at_once_run_few_plugins_at_a_time() {
         let reply = asked.await.unwrap();
         assert_eq!((reply.status, reply.users()), (200, vec!["ada".to_owned()]), "{number}");
     }
-    assert_eq!(rig.plugins.runs(), 500);
+    assert_eq!(rig.plugins.runs(), images);
     assert_eq!(rig.plugins.most_running(), 4);
     rig.finish(agent).await;
 }
@@ -100,7 +102,7 @@ async fn no_request_is_lost_while_the_configuration_is_replaced_again_and_again(
     assert!(answers > 50, "{answers} answers under load");
     assert_eq!(rig.plugins.runs(), 1, "a provider that does not change keeps its answers");
     let status = agent.status().await;
-    assert!(status["reloads"]["succeeded"].as_u64().unwrap() >= RELOADS as u64, "{status}");
+    assert_eq!(status["reloads"]["succeeded"], RELOADS);
     assert_eq!(status["reloads"]["failed"], 0);
     rig.finish(agent).await;
 }

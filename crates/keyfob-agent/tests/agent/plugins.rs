@@ -124,11 +124,6 @@ impl Runner for Plugins {
         Box::pin(async move {
             let (answer, takes) = self.begin(invocation);
             let _running = RunningPlugin(self);
-            let held = self.state().held.clone();
-            if let Some(mut held) = held {
-                // Nothing is sent: it waits for the sender to be dropped.
-                held.changed().await.unwrap_or_default();
-            }
             if !takes.is_zero() {
                 tokio::time::sleep(takes).await;
             }

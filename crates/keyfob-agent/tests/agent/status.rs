@@ -131,11 +131,10 @@ async fn a_follower_sees_a_failure_a_recovery_and_the_end_of_the_agent() {
     agent.users("registry.example/b").await;
     follower.sees("verdict", "All is well.").await;
 
-    let began = tokio::time::Instant::now();
     agent.begin_to_stop();
     while follower.update().await.is_some() {}
+    // This fails if somebody waits for a reader.
     rig.finish(agent).await;
-    assert!(began.elapsed() < Duration::from_secs(5), "nobody waits for a reader");
 }
 
 #[tokio::test]

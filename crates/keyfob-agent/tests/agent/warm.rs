@@ -41,7 +41,7 @@ async fn at_most_so_many_images_are_remembered() {
     let rig = Rig::new();
     rig.plugins
         .respond("one", |request| Some(logins("Image", "1h", [(request.image.clone(), "ada")])));
-    let warm = format!("{{rememberedImages: {}}}", 2);
+    let warm = "{rememberedImages: 2}".into();
     rig.write(&AgentFile { warm, ..AgentFile::default() });
     let agent = rig.start();
     for image in ["registry.example/a", "registry.example/b", "registry.example/c"] {
