@@ -21,7 +21,7 @@ use crate::{
 /// Where the agent listens unless its file says otherwise.
 pub(crate) const AGENT_SOCKET: &str = "/run/keyfob/agent.sock";
 const ADMIN_SOCKET: &str = "/run/keyfob/admin.sock";
-/// Where the agent of `deploy/daemonset` answers probes.
+/// Where the agent of `deploy/agent` answers probes.
 const HTTP_SOCKET: &str = "/run/keyfob-pod/http.sock";
 
 #[derive(Debug, Args)]

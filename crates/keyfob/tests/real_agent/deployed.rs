@@ -12,7 +12,7 @@ fn repository(path: &str) -> String {
 
 #[test]
 fn the_example_files_are_valid() {
-    for file in ["systemd/agent.yaml", "daemonset/agent.yaml", "daemonset/providers.yaml"] {
+    for file in ["systemd/agent.yaml", "agent/agent.yaml", "agent/providers.yaml"] {
         let file = repository(&format!("deploy/{file}"));
         let validated = run(env!("CARGO_BIN_EXE_keyfob"), &["validate", &file]);
         assert!(validated.status.success(), "{}", String::from_utf8_lossy(&validated.stderr));

@@ -1,4 +1,4 @@
-//! The agent as a `DaemonSet`: the manifests of `deploy/daemonset` with an image of this keyfob, and the real controller.
+//! The agent as a `DaemonSet`: the manifests of `deploy/agent` with an image of this keyfob, and the real controller.
 
 use std::{
     fs,
@@ -180,9 +180,9 @@ fn start(world: &mut World) -> (Node, Controllers) {
 
     let page = Page::read("docs/agent.md");
     let checkout = world.checkout();
-    let manifests = checkout.join("deploy/daemonset");
+    let manifests = checkout.join("deploy/agent");
     fs::create_dir_all(&manifests).unwrap();
-    let deployed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/daemonset");
+    let deployed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/agent");
     for entry in fs::read_dir(deployed).unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), manifests.join(entry.file_name())).unwrap();
