@@ -57,14 +57,22 @@ struct SpanRecord {
     attributes: Vec<(&'static str, Value)>,
 }
 
+/// Where spans are sent, and from which host.
+struct Collector {
+    endpoint: String,
+    clients: Clients,
+    host: String,
+}
+
 impl OtlpLayer {
     /// Nothing if no collector is named. Starts the thread that sends.
     pub(crate) fn from_environment(environment: &dyn Environment) -> Option<Self> {
         let endpoint = endpoint(environment)?;
         let (queue, spans) = mpsc::channel(QUEUE);
         let clients = Clients::builder().proxies(environment).connect_timeout(PATIENCE).build();
+        let collector = Collector { endpoint, clients, host: host_name() };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let send = move || runtime.block_on(send_all(spans, &clients, &endpoint));
+        let send = move || runtime.block_on(send_all(spans, &collector));
         thread::Builder::new().name("otlp".to_owned()).spawn(send).ok()?;
         Some(Self { queue, clock: Arc::new(SystemClock) })
     }
@@ -85,6 +93,11 @@ fn endpoint(environment: &dyn Environment) -> Option<String> {
         let all = variable("OTEL_EXPORTER_OTLP_ENDPOINT")?;
         Some(format!("{}/v1/traces", all.trim_end_matches('/')))
     })
+}
+
+/// What the kernel calls this host. In a pod of its own network that is the name of the pod.
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for OtlpLayer {
@@ -134,13 +147,13 @@ fn random<const N: usize>() -> Option<[u8; N]> {
     Some(bytes)
 }
 
-async fn send_all(mut spans: Receiver<SpanRecord>, clients: &Clients, endpoint: &str) {
+async fn send_all(mut spans: Receiver<SpanRecord>, collector: &Collector) {
     let mut batch = Vec::with_capacity(BATCH);
     while spans.recv_many(&mut batch, BATCH).await > 0 {
         let count = batch.len();
-        let body = json::export_request(&batch).to_string();
+        let body = json::export_request(&batch, &collector.host).to_string();
         batch.clear();
-        let sent = timeout(PATIENCE, send(clients, endpoint, body)).await;
+        let sent = timeout(PATIENCE, collector.send(body)).await;
         if !matches!(sent, Ok(Some(()))) {
             // The address may have a password in it, and what the collector says is its own.
             tracing::debug!(count, "the collector did not take these spans");
@@ -148,10 +161,13 @@ async fn send_all(mut spans: Receiver<SpanRecord>, clients: &Clients, endpoint: 
     }
 }
 
-async fn send(clients: &Clients, endpoint: &str, body: String) -> Option<()> {
-    let client = clients.client(endpoint.starts_with("https://")).ok()?;
-    let request = client.post(endpoint).header("content-type", "application/json").body(body);
-    request.send().await.ok()?.status().is_success().then_some(())
+impl Collector {
+    async fn send(&self, body: String) -> Option<()> {
+        let client = self.clients.client(self.endpoint.starts_with("https://")).ok()?;
+        let request =
+            client.post(&self.endpoint).header("content-type", "application/json").body(body);
+        request.send().await.ok()?.status().is_success().then_some(())
+    }
 }
 
 #[cfg(test)]

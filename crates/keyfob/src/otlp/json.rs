@@ -15,10 +15,11 @@ const MAX_TEXT: usize = 256;
 /// `SPAN_KIND_INTERNAL`.
 const INTERNAL: u8 = 1;
 
-pub(super) fn export_request(spans: &[SpanRecord]) -> Value {
+pub(super) fn export_request(spans: &[SpanRecord], host: &str) -> Value {
     let spans: Vec<Value> = spans.iter().map(span).collect();
     json!({"resourceSpans": [{
         "resource": {"attributes": [
+            attribute("host.name", &json!(host)),
             attribute("service.name", &json!("keyfob-agent")),
             attribute("service.version", &json!(env!("CARGO_PKG_VERSION"))),
         ]},

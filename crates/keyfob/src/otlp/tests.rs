@@ -45,7 +45,9 @@ fn spans_have_their_parents_and_attributes_and_those_of_others_are_left_out() {
     assert_eq!(inner.attributes, [("uid", json!(7))]);
     assert_eq!(outer.attributes, [("path", json!("/v1")), ("status", json!(200))]);
 
-    let request = json::export_request(&spans);
+    let request = json::export_request(&spans, "node-1");
+    let host = json!({"key": "host.name", "value": {"stringValue": "node-1"}});
+    assert_eq!(request["resourceSpans"][0]["resource"]["attributes"][0], host);
     let sent = &request["resourceSpans"][0]["scopeSpans"][0]["spans"];
     assert_eq!(sent[0]["parentSpanId"], sent[1]["spanId"]);
     assert_eq!(sent[1]["traceId"].as_str().unwrap().len(), 32);

@@ -1,6 +1,7 @@
 //! The agent sends its spans to a collector, and serves whether there is one or not.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     thread,
@@ -42,6 +43,12 @@ fn collect(listener: &TcpListener) -> Vec<String> {
     bodies
 }
 
+/// An attribute of a span or of a resource.
+fn attribute(of: &Value, key: &str) -> Value {
+    let attributes = of["attributes"].as_array().unwrap();
+    attributes.iter().find(|each| each["key"] == key).unwrap()["value"].clone()
+}
+
 #[test]
 fn a_collector_gets_the_spans_of_a_request_without_a_secret() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -50,17 +57,16 @@ fn a_collector_gets_the_spans_of_a_request_without_a_secret() {
     assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
     let bodies = collector.join().unwrap();
     LeakCheck::new([PASSWORD]).text("the spans", &bodies.concat());
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let mut spans: Vec<Value> = Vec::new();
     for body in bodies {
         let body: Value = serde_json::from_str(&body).unwrap();
+        let resource = &body["resourceSpans"][0]["resource"];
+        assert_eq!(attribute(resource, "host.name")["stringValue"], host.trim_end());
         let sent = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
         spans.extend(sent.as_array().unwrap().clone());
     }
     let span = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap();
-    let attribute = |span: &Value, key: &str| {
-        let attributes = span["attributes"].as_array().unwrap();
-        attributes.iter().find(|each| each["key"] == key).unwrap()["value"].clone()
-    };
     let [request, decision, run] = ["request", "decision", "plugin_run"].map(span);
     assert_eq!(decision["parentSpanId"], request["spanId"]);
     assert_eq!(run["parentSpanId"], decision["spanId"]);
