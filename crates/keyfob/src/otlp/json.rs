@@ -5,6 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use keyfob_agent::ErrorCode;
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 
@@ -14,6 +15,17 @@ use super::SpanRecord;
 const MAX_TEXT: usize = 256;
 /// `SPAN_KIND_INTERNAL`.
 const INTERNAL: u8 = 1;
+/// `STATUS_CODE_ERROR`.
+const ERROR: u8 = 2;
+/// What makes a span an error: a request was refused or failed, or a plugin failed. `NotFound` is missing because a pull of a public image
+/// needs no credentials.
+const FAULTS: [ErrorCode; 5] = [
+    ErrorCode::BadRequest,
+    ErrorCode::Denied,
+    ErrorCode::RateLimited,
+    ErrorCode::Failed,
+    ErrorCode::Unavailable,
+];
 
 pub(super) fn export_request(spans: &[SpanRecord], host: &str) -> Value {
     let spans: Vec<Value> = spans.iter().map(span).collect();
@@ -38,10 +50,25 @@ fn span(record: &SpanRecord) -> Value {
         "endTimeUnixNano": nanoseconds(record.end),
         "attributes": attributes.collect::<Vec<_>>(),
     });
-    if let (Some(parent), Some(span)) = (record.parent, span.as_object_mut()) {
-        span.insert("parentSpanId".to_owned(), json!(hexadecimal(&parent)));
+    if let Some(parent) = record.parent {
+        span["parentSpanId"] = json!(hexadecimal(&parent));
+    }
+    if let Some(fault) = fault(record) {
+        span["status"] = json!({"code": ERROR, "message": fault.as_str()});
     }
     span
+}
+
+/// What went wrong, by the attributes that the agent gives its spans: the status of the response or the outcome.
+fn fault(record: &SpanRecord) -> Option<ErrorCode> {
+    let is_recorded = |code: &ErrorCode| {
+        record.attributes.iter().any(|(name, value)| match *name {
+            "outcome" => value == code.as_str(),
+            "status" => *value == code.status().as_u16(),
+            _ => false,
+        })
+    };
+    FAULTS.into_iter().find(is_recorded)
 }
 
 fn attribute(name: &str, value: &Value) -> Value {

@@ -57,6 +57,28 @@ fn spans_have_their_parents_and_attributes_and_those_of_others_are_left_out() {
 }
 
 #[test]
+fn spans_of_what_was_refused_or_failed_have_the_status_of_an_error() {
+    let spans = exported(16, || {
+        for status in [200, 404, 403, 502, 503] {
+            drop(trace_span!(target: "keyfob_agent", "request", status).entered());
+        }
+        for outcome in ["allowed", "not_found", "answered", "rate_limited", "failed"] {
+            drop(trace_span!(target: "keyfob_agent", "decision", outcome).entered());
+        }
+        drop(trace_span!(target: "keyfob_agent", "abandoned").entered());
+    });
+    let request = json::export_request(&spans, "node-1");
+    let sent = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let statuses: Vec<_> = sent.iter().map(|span| span["status"].clone()).collect();
+    let error = |message| json!({"code": 2, "message": message});
+    let [none, denied, failed] = [json!(null), error("denied"), error("failed")];
+    assert_eq!(statuses[..5], [none.clone(), none.clone(), denied, failed, error("unavailable")]);
+    let outcomes =
+        [none.clone(), none.clone(), none.clone(), error("rate_limited"), error("failed"), none];
+    assert_eq!(statuses[5..], outcomes);
+}
+
+#[test]
 fn a_full_queue_loses_spans_and_holds_nobody_up() {
     let spans = exported(2, || {
         for _ in 0..100 {

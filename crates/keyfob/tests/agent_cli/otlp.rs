@@ -3,14 +3,17 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     thread,
 };
 
 use keyfob_testkit::LeakCheck;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::running_agent::{IMAGE, PASSWORD, RunningAgent, node, own_rule};
+use crate::{
+    node::Node,
+    running_agent::{IMAGE, OTHER, PASSWORD, RunningAgent, node, own_rule},
+};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
@@ -18,29 +21,50 @@ fn agent(endpoint: &str) -> RunningAgent {
     RunningAgent::with_environment(node(), &own_rule("r.example"), &[(ENDPOINT, endpoint)])
 }
 
-/// The bodies that are posted to `/v1/traces`, until the spans of a request are among them.
-fn collect(listener: &TcpListener) -> Vec<String> {
+/// The bodies that are posted to `/v1/traces`, until the spans of so many requests are among them.
+fn collect(listener: &TcpListener, requests: usize) -> Vec<String> {
     let mut bodies: Vec<String> = Vec::new();
-    while !bodies.iter().any(|body| body.contains(r#""name":"request""#)) {
+    while bodies.concat().matches(r#""name":"request""#).count() < requests {
         let mut stream = BufReader::new(listener.accept().unwrap().0);
-        let (mut head, mut length) = (String::new(), 0);
-        while !head.ends_with("\r\n\r\n") {
-            let start = head.len();
-            assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
-            if let Some(value) = head[start..].to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-        }
-        assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).unwrap();
-        stream
-            .get_mut()
-            .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")
-            .unwrap();
-        bodies.push(String::from_utf8(body).unwrap());
+        bodies.push(read_post(&mut stream));
+        accept_post(&mut stream);
     }
     bodies
+}
+
+fn read_post(stream: &mut BufReader<TcpStream>) -> String {
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let start = head.len();
+        assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
+        if let Some(value) = head[start..].to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    String::from_utf8(body).unwrap()
+}
+
+fn accept_post(stream: &mut BufReader<TcpStream>) {
+    let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    stream.get_mut().write_all(answer).unwrap();
+}
+
+/// The spans in these bodies, which have no secret and name this host.
+fn spans(bodies: &[String]) -> Vec<Value> {
+    LeakCheck::new([PASSWORD]).text("the spans", &bodies.concat());
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let mut spans: Vec<Value> = Vec::new();
+    for body in bodies {
+        let body: Value = serde_json::from_str(body).unwrap();
+        let resource = &body["resourceSpans"][0]["resource"];
+        assert_eq!(attribute(resource, "host.name")["stringValue"], host.trim_end());
+        let sent = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        spans.extend(sent.as_array().unwrap().clone());
+    }
+    spans
 }
 
 /// An attribute of a span or of a resource.
@@ -53,19 +77,9 @@ fn attribute(of: &Value, key: &str) -> Value {
 fn a_collector_gets_the_spans_of_a_request_without_a_secret() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let agent = agent(&format!("http://{}", listener.local_addr().unwrap()));
-    let collector = thread::spawn(move || collect(&listener));
+    let collector = thread::spawn(move || collect(&listener, 1));
     assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
-    let bodies = collector.join().unwrap();
-    LeakCheck::new([PASSWORD]).text("the spans", &bodies.concat());
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let mut spans: Vec<Value> = Vec::new();
-    for body in bodies {
-        let body: Value = serde_json::from_str(&body).unwrap();
-        let resource = &body["resourceSpans"][0]["resource"];
-        assert_eq!(attribute(resource, "host.name")["stringValue"], host.trim_end());
-        let sent = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
-        spans.extend(sent.as_array().unwrap().clone());
-    }
+    let spans = spans(&collector.join().unwrap());
     let span = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap();
     let [request, decision, run] = ["request", "decision", "plugin_run"].map(span);
     assert_eq!(decision["parentSpanId"], request["spanId"]);
@@ -75,6 +89,30 @@ fn a_collector_gets_the_spans_of_a_request_without_a_secret() {
     assert_eq!(attribute(decision, "rule")["stringValue"], "own");
     assert_eq!(attribute(decision, "outcome")["stringValue"], "allowed");
     assert_eq!(attribute(run, "outcome")["stringValue"], "answered");
+    assert!([request, decision, run].iter().all(|span| span["status"].is_null()), "{spans:?}");
+    agent.stop();
+}
+
+#[test]
+fn a_collector_sees_which_requests_were_refused_or_failed_and_which_plugins_failed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let failing = Node::new().with("plugin", &["*.example"], "cat >/dev/null; exit 3");
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let agent =
+        RunningAgent::with_environment(failing, &own_rule("r.example"), &[(ENDPOINT, &endpoint)]);
+    let collector = thread::spawn(move || collect(&listener, 2));
+    for image in [OTHER, IMAGE] {
+        assert_ne!(agent.ask("get", &[image]).code, 0);
+    }
+    let spans = spans(&collector.join().unwrap());
+    let statuses = |name: &str| -> Vec<Value> {
+        let named = spans.iter().filter(|span| span["name"] == name);
+        named.map(|span| span["status"].clone()).collect()
+    };
+    let error = |message| json!({"code": 2, "message": message});
+    assert_eq!(statuses("request"), [error("denied"), error("failed")]);
+    assert_eq!(statuses("decision"), [error("denied"), error("failed")]);
+    assert_eq!(statuses("plugin_run"), [error("failed")]);
     agent.stop();
 }
 
