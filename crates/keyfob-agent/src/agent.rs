@@ -17,7 +17,7 @@ use keyfob_api::FeatureGates;
 use keyfob_config::{Config, Invalid, ReadError, ValidConfig};
 use keyfob_exec::{Clock, SystemClock};
 use keyfob_host::{Backoff, BuildError, Host, HostBuilder, HostOptions, MissingPlugins, Reloaded};
-use keyfob_net::server::Limits;
+use keyfob_net::server::{Limits, Listener};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::{sync::watch, task::JoinSet};
@@ -269,13 +269,25 @@ impl Agent {
             shared.audit.end_streams();
             shared.history.end_streams();
         };
-        let (others_end, mut others) = watch::channel(false);
-        let http = async {
-            if let Some(http) = sockets.http {
-                let ended = async move {
-                    others.wait_for(|ended| *ended).await.map(drop).unwrap_or_default();
-                };
-                Box::pin(server::serve_http(shared.clone(), http, stop.clone(), ended)).await;
+        let (others_end, others) = watch::channel(false);
+        let serve_http = async |listener: Listener| {
+            let mut others = others.clone();
+            let ended = async move {
+                others.wait_for(|ended| *ended).await.map(drop).unwrap_or_default();
+            };
+            Box::pin(server::serve_http(shared.clone(), listener, stop.clone(), ended)).await;
+        };
+        let http_socket = async {
+            if let Some(listener) = sockets.http_socket {
+                serve_http(listener.into()).await;
+            }
+        };
+        let http_port = async {
+            if let Some(port) = sockets.http_port {
+                tokio::select! {
+                    listener = port.listener() => serve_http(listener.into()).await,
+                    () = stopped() => {}
+                }
             }
         };
         let requests = async {
@@ -289,7 +301,7 @@ impl Agent {
         if shared.watch_files {
             background.spawn(watch_files::reload_on_change(shared.clone()));
         }
-        tokio::join!(requests, http);
+        tokio::join!(requests, http_socket, http_port);
         background.shutdown().await;
         blocking(shared, Shared::close).await;
     }

@@ -48,9 +48,11 @@ pub struct AgentConfig {
     pub agent_socket: SocketConfig,
     /// The socket for administrators.
     pub admin_socket: Option<SocketConfig>,
-    /// Where metrics and the state of the agent are served.
-    pub http: Option<HttpListenerConfig>,
-    /// What the status page shows to whoever can open `http`.
+    /// The loopback address on which metrics and the state of the agent are served, to every user of the node.
+    pub http_address: Option<SocketAddr>,
+    /// The socket on which they are served, to whoever may open it.
+    pub http_socket: Option<SocketConfig>,
+    /// What the status page shows.
     pub status_detail: StatusDetail,
     /// The pull records that the status shows: a kubelet's root directory.
     pub pull_records: Option<PathBuf>,
@@ -82,25 +84,6 @@ pub struct SocketConfig {
     pub path: PathBuf,
     /// Its permissions.
     pub mode: u32,
-}
-
-/// Where metrics and the state of the agent are served: to every user of the node, or to whoever may open a socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HttpListenerConfig {
-    /// On a loopback address.
-    Address(SocketAddr),
-    /// On a unix socket.
-    Socket(SocketConfig),
-}
-
-impl fmt::Display for HttpListenerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => write!(f, "http://{address}"),
-            Self::Socket(socket) => write!(f, "{}", socket.path.display()),
-        }
-    }
 }
 
 /// What the status page shows. A loopback address can be read by every process of the node.

@@ -36,8 +36,7 @@ pub use caller::{
 pub use client::{AgentClient, AgentClientError, AgentCredential, AgentCredentials};
 pub use config::{
     AGENT_API_VERSION, AGENT_KIND, AgentConfig, AgentConfigError, AgentConfigProblem, AgentLimits,
-    AuditConfig, ClusterConfig, HttpListenerConfig, SocketConfig, StatusDetail, WarmConfig,
-    agent_config_schema,
+    AuditConfig, ClusterConfig, SocketConfig, StatusDetail, WarmConfig, agent_config_schema,
 };
 pub use error::{ApiError, ErrorCode};
 #[cfg(feature = "kube")]

@@ -18,14 +18,14 @@ use std::{
     net::{SocketAddr, TcpListener as StdTcpListener},
     os::unix::net::{UnixListener as StdListener, UnixStream},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use keyfob_api::Chain;
-use keyfob_net::server::{Listener, SocketFile, SocketFileError};
+use keyfob_net::server::{SocketFile, SocketFileError};
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::{AgentConfig, HttpListenerConfig, SocketConfig};
+use crate::{AgentConfig, SocketConfig};
 
 /// The open sockets of an agent. Sockets that it made itself are removed when this is dropped.
 #[derive(Debug)]
@@ -37,9 +37,20 @@ pub struct Sockets {
     _made_http: Vec<SocketFile>,
     pub(crate) agent: UnixListener,
     pub(crate) admin: Option<UnixListener>,
-    pub(crate) http: Option<Listener>,
-    http_address: Option<SocketAddr>,
+    pub(crate) http_socket: Option<UnixListener>,
+    pub(crate) http_port: Option<HttpPort>,
 }
+
+/// A loopback address on which metrics are served.
+#[derive(Debug)]
+pub(crate) enum HttpPort {
+    Open(TcpListener),
+    /// Somebody else has it: another user of the node, or the agent that this one takes over from.
+    Taken(SocketAddr),
+}
+
+/// How long an agent waits before it tries again to listen on a port that somebody else has.
+const PORT_RETRY: Duration = Duration::from_secs(2);
 
 /// How a socket is made: [`SocketFile::bind`] or [`SocketFile::take_over`].
 type Bind = fn(&Path, u32) -> Result<(SocketFile, StdListener), SocketFileError>;
@@ -95,69 +106,90 @@ impl Sockets {
         bind: Bind,
     ) -> Result<Self, SocketError> {
         let (mut made, mut made_http) = (Vec::new(), Vec::new());
+        let (port, socket) = match inherited.http {
+            Some(HttpListener::Tcp(listener)) => (Some(listener), None),
+            Some(HttpListener::Unix(listener)) => (None, Some(listener)),
+            None => (None, None),
+        };
         // The socket for credentials comes last, so that a failure does not take it away from another agent.
-        let http = match &config.http {
-            Some(http) => match open_http(http, inherited.http, bind, &mut made_http) {
-                Ok(listener) => Some(listener),
-                // Any user can take a port. That must not keep credentials from everybody else.
-                Err(error @ SocketError::Listen { .. }) => {
-                    tracing::error!(
-                        error = %Chain(&error),
-                        "no metrics and no status page until the agent is started again"
-                    );
-                    None
-                }
-                Err(error) => return Err(error),
-            },
-            None => None,
+        let http_port = match (port, config.http_address) {
+            (Some(listener), _) => Some(HttpPort::Open(loopback(listener)?)),
+            (None, Some(address)) => Some(HttpPort::open(address)),
+            (None, None) => None,
+        };
+        let http_socket = match (socket, &config.http_socket) {
+            (Some(listener), _) => Some(unix_listener(listener).map_err(SocketError::inherited)?),
+            (None, Some(socket)) => Some(open(socket, None, bind, &mut made_http)?),
+            (None, None) => None,
         };
         let admin = match &config.admin_socket {
             Some(socket) => Some(open(socket, inherited.admin, bind, &mut made)?),
             None => None,
         };
         let agent = open(&config.agent_socket, inherited.agent, bind, &mut made)?;
-        let http_address = match &http {
-            Some(Listener::Tcp(listener)) => listener.local_addr().ok(),
-            _ => None,
-        };
-        Ok(Self { made, _made_http: made_http, agent, admin, http, http_address })
+        Ok(Self { made, _made_http: made_http, agent, admin, http_socket, http_port })
     }
 
     /// The loopback address where metrics are served, if it is one: with its port, also if the file leaves that to the system (port 0).
     pub fn http_address(&self) -> Option<SocketAddr> {
-        self.http_address
+        match &self.http_port {
+            Some(HttpPort::Open(listener)) => listener.local_addr().ok(),
+            Some(HttpPort::Taken(_)) | None => None,
+        }
     }
 }
 
-/// What the service manager passes wins, as for the other sockets.
-fn open_http(
-    config: &HttpListenerConfig,
-    inherited: Option<HttpListener>,
-    bind: Bind,
-    made: &mut Vec<SocketFile>,
-) -> Result<Listener, SocketError> {
-    let listener = match (inherited, config) {
-        (Some(HttpListener::Tcp(listener)), _) => listener,
-        (Some(HttpListener::Unix(listener)), _) => {
-            let failed = |source| SocketError::Inherited { source };
-            listener.set_nonblocking(true).map_err(failed)?;
-            return Ok(UnixListener::from_std(listener).map_err(failed)?.into());
+impl HttpPort {
+    /// Any user can take a port. That must not keep credentials from everybody else.
+    fn open(address: SocketAddr) -> Self {
+        match listen(address) {
+            Ok(listener) => Self::Open(listener),
+            Err(error) => {
+                tracing::error!(
+                    %address, %error,
+                    "metrics and the status page cannot be served there; tried again every {} s",
+                    PORT_RETRY.as_secs()
+                );
+                Self::Taken(address)
+            }
         }
-        (None, HttpListenerConfig::Socket(socket)) => {
-            return Ok(open(socket, None, bind, made)?.into());
+    }
+
+    /// The listener, once nobody else has the port.
+    pub(crate) async fn listener(self) -> TcpListener {
+        let address = match self {
+            Self::Open(listener) => return listener,
+            Self::Taken(address) => address,
+        };
+        loop {
+            tokio::time::sleep(PORT_RETRY).await;
+            if let Ok(listener) = listen(address) {
+                tracing::info!(%address, "metrics and the status page are served now");
+                return listener;
+            }
         }
-        (None, HttpListenerConfig::Address(address)) => {
-            let failed = |source| SocketError::Listen { address: *address, source };
-            StdTcpListener::bind(address).map_err(failed)?
-        }
-    };
-    let failed = |source| SocketError::Inherited { source };
-    let address = listener.local_addr().map_err(failed)?;
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = StdTcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+/// A port that the service manager opened.
+fn loopback(listener: StdTcpListener) -> Result<TcpListener, SocketError> {
+    let address = listener.local_addr().map_err(SocketError::inherited)?;
     if !address.ip().is_loopback() {
         return Err(SocketError::NotLoopback(address));
     }
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(TcpListener::from_std(listener).map_err(failed)?.into())
+    listener.set_nonblocking(true).map_err(SocketError::inherited)?;
+    TcpListener::from_std(listener).map_err(SocketError::inherited)
+}
+
+fn unix_listener(listener: StdListener) -> io::Result<UnixListener> {
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
 }
 
 fn open(
@@ -178,8 +210,7 @@ fn open(
         made.push(file);
         listener
     };
-    listener.set_nonblocking(true).map_err(failed)?;
-    UnixListener::from_std(listener).map_err(failed)
+    unix_listener(listener).map_err(failed)
 }
 
 /// Why a socket cannot be opened.
@@ -200,14 +231,6 @@ pub enum SocketError {
         /// Why.
         source: io::Error,
     },
-    /// The system refuses.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
     /// Other machines could reach it.
     #[error(
         "the service manager passed a socket for HTTP on {0}; write ListenStream=127.0.0.1:9977 in its unit, because only loopback is allowed"
@@ -219,6 +242,12 @@ pub enum SocketError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl SocketError {
+    fn inherited(source: io::Error) -> Self {
+        Self::Inherited { source }
+    }
 }
 
 impl From<SocketFileError> for SocketError {
@@ -286,50 +315,71 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
-    #[tokio::test]
-    async fn metrics_are_served_where_the_file_or_the_service_manager_says() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("http.sock");
-        let on_path = HttpListenerConfig::Socket(socket(&path, 0o600));
-        let mut made = Vec::new();
-        assert!(matches!(
-            open_http(&on_path, None, SocketFile::bind, &mut made),
-            Ok(Listener::Unix(_))
-        ));
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    /// A file with a socket for credentials in the directory, and this listener for metrics.
+    fn config(directory: &Path, http: &str) -> AgentConfig {
+        let text = format!(
+            "apiVersion: {}\nkind: {}\nproviderConfig: /p\npluginDirectory: /b\n\
+             listeners: {{agent: {{path: {}}}{http}}}\n",
+            crate::AGENT_API_VERSION,
+            crate::AGENT_KIND,
+            directory.join("agent.sock").display(),
+        );
+        AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap()
+    }
 
-        let inherited = |address: &str| HttpListener::Tcp(StdTcpListener::bind(address).unwrap());
-        let opened =
-            open_http(&on_path, Some(inherited("127.0.0.1:0")), SocketFile::bind, &mut made);
-        assert!(matches!(opened, Ok(Listener::Tcp(_))), "what is inherited wins");
-        let refused =
-            open_http(&on_path, Some(inherited("0.0.0.0:0")), SocketFile::bind, &mut made);
-        assert!(matches!(refused, Err(SocketError::NotLoopback(_))), "{refused:?}");
-
-        let taken = StdTcpListener::bind("127.0.0.1:0").unwrap();
-        let on_port = HttpListenerConfig::Address(taken.local_addr().unwrap());
-        let refused = open_http(&on_port, None, SocketFile::bind, &mut made);
-        assert!(matches!(refused, Err(SocketError::Listen { .. })), "{refused:?}");
+    fn inherited(http: HttpListener) -> InheritedSockets {
+        InheritedSockets { http: Some(http), ..InheritedSockets::default() }
     }
 
     #[tokio::test]
-    async fn a_port_that_somebody_else_has_keeps_nobody_from_credentials() {
+    async fn metrics_are_served_where_the_file_and_the_service_manager_say() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.sock");
-        let taken = StdTcpListener::bind("127.0.0.1:0").unwrap();
-        let text = format!(
-            "apiVersion: {}\nkind: {}\nproviderConfig: /p\npluginDirectory: /b\n\
-             listeners: {{agent: {{path: {}}}, http: {{address: \"{}\"}}}}\n",
-            crate::AGENT_API_VERSION,
-            crate::AGENT_KIND,
-            path.display(),
-            taken.local_addr().unwrap()
-        );
-        let config = AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap();
-
-        let sockets = Sockets::open(&config, InheritedSockets::default()).unwrap();
-
-        assert!(sockets.http.is_none() && sockets.http_address().is_none());
+        let path = directory.path().join("http.sock");
+        let on_both = format!(", http: {{path: {}, address: '127.0.0.1:0'}}", path.display());
+        let on_both = config(directory.path(), &on_both);
+        let sockets = Sockets::open(&on_both, InheritedSockets::default()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         UnixStream::connect(&path).unwrap();
+        std::net::TcpStream::connect(sockets.http_address().unwrap()).unwrap();
+        drop(sockets);
+        assert!(!path.exists());
+
+        let nowhere = config(directory.path(), "");
+        let port = StdTcpListener::bind("127.0.0.1:0").unwrap();
+        let address = port.local_addr().unwrap();
+        for config in [&nowhere, &on_both] {
+            let port = inherited(HttpListener::Tcp(port.try_clone().unwrap()));
+            let sockets = Sockets::open(config, port).unwrap();
+            assert_eq!(sockets.http_address(), Some(address), "what is inherited wins");
+            drop(sockets);
+        }
+        let socket = StdListener::bind(&path).unwrap();
+        let sockets = Sockets::open(&nowhere, inherited(HttpListener::Unix(socket))).unwrap();
+        assert!(sockets.http_socket.is_some() && sockets.http_port.is_none());
+        drop(sockets);
+        assert!(path.exists(), "it belongs to the service manager");
+
+        let port = inherited(HttpListener::Tcp(StdTcpListener::bind("0.0.0.0:0").unwrap()));
+        let refused = Sockets::open(&nowhere, port);
+        assert!(matches!(refused, Err(SocketError::NotLoopback(_))), "{refused:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_port_that_somebody_else_has_keeps_nobody_from_credentials_and_is_used_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let taken = StdTcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let on_port = config(directory.path(), &format!(", http: {{address: '{address}'}}"));
+
+        let sockets = Sockets::open(&on_port, InheritedSockets::default()).unwrap();
+
+        assert_eq!(sockets.http_address(), None);
+        UnixStream::connect(directory.path().join("agent.sock")).unwrap();
+        let waiting = tokio::spawn(sockets.http_port.unwrap().listener());
+        tokio::time::sleep(PORT_RETRY * 3).await;
+        assert!(!waiting.is_finished());
+        drop(taken);
+        let listener = waiting.await.unwrap();
+        assert_eq!(listener.local_addr().unwrap(), address);
     }
 }

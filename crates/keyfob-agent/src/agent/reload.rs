@@ -118,8 +118,8 @@ fn restart_needed(old: &AgentConfig, new: &AgentConfig) -> Vec<&'static str> {
         ("stateDirectory", old.state_directory != new.state_directory),
         (
             "listeners",
-            (&old.agent_socket, &old.admin_socket, &old.http)
-                != (&new.agent_socket, &new.admin_socket, &new.http),
+            (&old.agent_socket, &old.admin_socket, &old.http_address, &old.http_socket)
+                != (&new.agent_socket, &new.admin_socket, &new.http_address, &new.http_socket),
         ),
         ("audit", old.audit != new.audit),
         ("limits.connections", old.limits.connections != new.limits.connections),

@@ -94,7 +94,7 @@ const LISTENERS: &[FieldSpec] = &[
     field(
         "http",
         Sort::Object(HTTP),
-        "Where metrics and the state of the agent are served. Give an address or a path.",
+        "Where metrics and the state of the agent are served. Give an address, a path, or both.",
     ),
 ];
 
@@ -115,7 +115,7 @@ const HTTP: &[FieldSpec] = &[
         Sort::Text,
         "A loopback address with a port, such as 127.0.0.1:9977. Every user of the node can read what is served there.",
     ),
-    field("path", Sort::Path, "The path of a socket, instead of an address."),
+    field("path", Sort::Path, "The path of a socket, which serves the same."),
     field(
         "mode",
         Sort::Mode,

@@ -301,14 +301,14 @@ impl Reader {
         let agent_socket = socket(&mut listeners, "agent", AGENT_MODE);
         let admin_socket = socket(&mut listeners, "admin", ADMIN_MODE);
         let mut status_detail = StatusDetail::default();
-        let http = match listeners.remove("http") {
+        let (http_address, http_socket) = match listeners.remove("http") {
             Some(Checked { at, value: CheckedValue::Object(mut fields) }) => {
                 if text(&mut fields, "statusPage").as_deref() == Some("full") {
                     status_detail = StatusDetail::Full;
                 }
                 self.http(fields, at)
             }
-            _ => None,
+            _ => (None, None),
         };
         let audit = match object(&mut fields, "audit") {
             Some(audit) => self.audit(audit),
@@ -325,7 +325,8 @@ impl Reader {
             state_directory: text(&mut fields, "stateDirectory").map(PathBuf::from),
             agent_socket: agent_socket?,
             admin_socket,
-            http,
+            http_address,
+            http_socket,
             status_detail,
             pull_records: text(&mut fields, "pullRecords").map(PathBuf::from),
             audit: audit?,

@@ -71,7 +71,7 @@ fn every_field_reaches_the_configuration() {
         (0o660, 0o600)
     );
     let address = "127.0.0.1:9977".parse().unwrap();
-    assert_eq!(config.http, Some(HttpListenerConfig::Address(address)));
+    assert_eq!((config.http_address, config.http_socket), (Some(address), None));
     assert_eq!(config.status_detail, StatusDetail::Full);
     assert_eq!(config.pull_records.as_deref(), Some(Path::new("/var/lib/kubelet")));
     let path = "/var/log/audit.log".into();
@@ -249,18 +249,19 @@ fn with_http(http: &str) -> Result<AgentConfig, AgentConfigError> {
 }
 
 #[test]
-fn metrics_are_served_on_a_port_or_a_socket() {
-    let socket = |path: &str, mode| {
-        Some(HttpListenerConfig::Socket(SocketConfig { path: path.into(), mode }))
-    };
+fn metrics_are_served_on_a_port_a_socket_or_both() {
+    let socket = |mode| Some(SocketConfig { path: "/run/http.sock".into(), mode });
     let private = with_http("{path: /run/http.sock}").unwrap();
-    assert_eq!(private.http, socket("/run/http.sock", 0o600));
+    assert_eq!((private.http_address, private.http_socket), (None, socket(0o600)));
     let public = with_http("{path: /run/http.sock, mode: \"0666\"}").unwrap();
-    assert_eq!(public.http, socket("/run/http.sock", 0o666));
+    assert_eq!(public.http_socket, socket(0o666));
+    let both = with_http("{path: /run/http.sock, address: \"127.0.0.1:9977\"}").unwrap();
+    assert_eq!(both.http_address, Some("127.0.0.1:9977".parse().unwrap()));
+    assert_eq!(both.http_socket, socket(0o600));
     for address in ["127.0.0.1:9977", "127.1.2.3:1", "[::1]:9977"] {
         let config = with_http(&format!("{{address: \"{address}\"}}")).unwrap();
         let address = address.parse().unwrap();
-        assert_eq!(config.http, Some(HttpListenerConfig::Address(address)));
+        assert_eq!((config.http_address, config.http_socket), (Some(address), None));
     }
 }
 
@@ -282,13 +283,8 @@ fn metrics_are_served_on_loopback_only() {
 }
 
 #[test]
-fn a_listener_for_metrics_is_at_one_place() {
+fn a_listener_for_metrics_is_somewhere() {
     for (value, problem, help) in [
-        (
-            "{address: \"127.0.0.1:1\", path: /run/http.sock}",
-            "7:19: listeners.http: the listener has both an address and a path",
-            "remove one of them",
-        ),
         (
             "{}",
             "7:9: listeners.http: the listener has neither an address nor a path",
@@ -297,7 +293,7 @@ fn a_listener_for_metrics_is_at_one_place() {
         (
             "{address: \"127.0.0.1:1\", mode: \"0600\"}",
             "7:40: listeners.http.mode: only a socket has permissions: this field has no effect",
-            "remove it, or write path instead of address",
+            "remove it, or add the path of a socket",
         ),
     ] {
         let error = with_http(value).unwrap_err();

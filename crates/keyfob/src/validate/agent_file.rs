@@ -64,9 +64,12 @@ fn valid(
 }
 
 fn http(config: &AgentConfig) -> String {
-    match &config.http {
-        Some(http) => format!("  and metrics on {http}\n"),
-        None => String::new(),
+    let address = config.http_address.map(|address| format!("http://{address}"));
+    let socket = config.http_socket.as_ref().map(|socket| socket.path.display().to_string());
+    match (address, socket) {
+        (Some(address), Some(socket)) => format!("  and metrics on {address} and {socket}\n"),
+        (Some(place), None) | (None, Some(place)) => format!("  and metrics on {place}\n"),
+        (None, None) => String::new(),
     }
 }
 

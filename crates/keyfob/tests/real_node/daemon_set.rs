@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
+    net::TcpStream,
     os::unix::{fs::symlink, net::UnixStream},
     path::Path,
     process::Command,
@@ -135,6 +136,12 @@ pub(crate) fn a_rolling_update_of_the_daemon_set_fails_no_request(world: &mut Wo
                 assert!(!log.contains("failed"), "the pod got no answer: {log}");
                 let now = (requests.load(Ordering::Relaxed) - asked, answered() - pod_before);
                 if now.0 > 100 && now.1 > 2 { Ok(()) } else { Err(format!("{now:?}")) }
+            });
+            // The port follows once the old pod has ended.
+            wait_for("metrics of the new pod", PATIENCE, || {
+                let metrics = scrape().map_err(|error| error.to_string())?;
+                let is_answered = metrics.starts_with("HTTP/1.1 200 ");
+                if is_answered { Ok(()) } else { Err(metrics) }
             });
         }
         drop(end);
@@ -301,6 +308,16 @@ fn update(world: &World, version: &str) {
     let args = ["--namespace", NAMESPACE, "patch", "daemonset", "keyfob-agent", "--patch", &patch];
     succeed(&mut world.cluster.kubectl(&args));
     roll_out(world);
+}
+
+/// What Prometheus on the node reads.
+fn scrape() -> std::io::Result<String> {
+    let mut stream = TcpStream::connect("127.0.0.1:9977")?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics)?;
+    Ok(metrics)
 }
 
 /// What root on the node gets.
