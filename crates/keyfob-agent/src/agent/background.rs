@@ -66,10 +66,12 @@ impl Shared {
     async fn renew(&self, image: &str) {
         let pull = Pull::of_repository(image);
         let providers = self.allowed_providers(&pull);
+        let ahead = self.config().warm.refresh_ahead;
         if providers.is_empty() {
+            // The configuration has changed: nobody may have this credential any more, so it is not due either.
+            self.remembered.answered(image, None, ahead, self.clock.now());
             return;
         }
-        let ahead = self.config().warm.refresh_ahead;
         let wanted = earliest_renewal(ahead) + RENEWAL_INTERVAL;
         let answer = self.host.credentials(&pull.only(providers).fresh_for(wanted)).await;
         self.metrics.answered(&answer.reports);

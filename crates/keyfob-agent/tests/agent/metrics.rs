@@ -232,6 +232,22 @@ async fn a_renewal_that_fails_stays_due() {
     rig.finish(agent).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_nobody_may_have_any_more_is_not_due() {
+    const DUE: &str = "keyfob_agent_next_renewal_timestamp_seconds";
+    let rig = Rig::new();
+    let agent = rig.start();
+    agent.users(APP).await;
+    assert_ne!(agent.metric(DUE).await, "0");
+
+    rig.write_providers(&provider("one", "other.example"));
+    agent.agent.reload().unwrap();
+    rig.clock.advance(Duration::from_mins(58));
+
+    eventually("nothing is due", || async { agent.metric(DUE).await == "0" }).await;
+    rig.finish(agent).await;
+}
+
 #[tokio::test]
 async fn open_connections_are_counted_by_listener() {
     let rig = Rig::new();
