@@ -8,6 +8,8 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
+    thread,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -21,6 +23,7 @@ use crate::{
     registry::{Access, Registry},
     shell::succeed,
     systemd::{Systemd, write},
+    wait::wait_for,
     world::World,
 };
 
@@ -29,6 +32,7 @@ const OTHER_HOST: &str = "other.example.com";
 const PASSWORD: &str = "hunter2-correct-horse";
 /// Where [`AgentFiles::install_service`] installs it.
 const INSTALLED: &str = "/usr/bin/keyfob";
+const PATIENCE: Duration = Duration::from_mins(1);
 const PLUGIN: &str = "docker-config-credential-provider";
 /// The kubelet's configuration and directory of plugins.
 const KUBELET_CONFIG: &str = "/etc/kubernetes/credential-providers.yaml";
@@ -184,6 +188,39 @@ pub(crate) fn a_hardened_agent_that_hangs_is_started_again(world: &mut World) {
     assert_eq!(modes, "700\n600\n755\n");
     systemd.run("systemctl stop keyfob-agent");
     assert!(Path::new("/run/keyfob/agent.sock").exists(), "systemd goes on to listen");
+}
+
+/// Whoever asks meanwhile waits. With systemd's own limits, the service and its sockets would have failed within a second.
+pub(crate) fn an_agent_with_a_broken_file_serves_once_that_is_corrected(world: &mut World) {
+    let agent = AgentFiles::new(world);
+    let systemd = Systemd::start(world);
+    agent.install_service(&json!([{"name": "root", "callers": {"uids": [0]}, "action": "Allow"}]));
+    agent.write_providers(&[agent.file_provider()]);
+    let file = Path::new("/etc/keyfob/agent.yaml");
+    let good = fs::read_to_string(file).unwrap();
+    write(file, &good.replace("pluginDirectory", "pluginDirectori"));
+
+    systemd.run("systemctl daemon-reload");
+    systemd.run(&Page::read("docs/agent.md").command(&["systemctl enable"]));
+    let asked = thread::scope(|scope| {
+        let asking =
+            scope.spawn(|| systemd.run(&format!("echo {HOST} | docker-credential-keyfob get")));
+        let restarts = "systemctl show --property=NRestarts --value keyfob-agent";
+        wait_for("systemd to start it again", PATIENCE, || {
+            let restarts = systemd.run(restarts);
+            let count: u32 = restarts.trim().parse().unwrap();
+            if count >= 2 { Ok(()) } else { Err(restarts) }
+        });
+        let probe = systemd.try_run("systemctl is-active keyfob-agent.socket");
+        assert_eq!(String::from_utf8(probe.stdout).unwrap(), "active\n");
+        write(file, &good);
+        asking.join().unwrap()
+    });
+
+    assert!(asked.contains(PASSWORD), "{asked}");
+    let log = fs::read_to_string(world.directory.join("services.log")).unwrap();
+    assert!(log.contains("pluginDirectori: there is no field of this name"), "{log}");
+    systemd.run("systemctl stop keyfob-agent");
 }
 
 /// The registry refuses a pull without credentials.

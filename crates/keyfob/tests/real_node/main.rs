@@ -125,6 +125,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     agent::without_its_agent_the_relay_runs_the_plugin_or_refuses,
     agent::systemd_starts_the_agent_with_its_first_caller,
     agent::a_hardened_agent_that_hangs_is_started_again,
+    agent::an_agent_with_a_broken_file_serves_once_that_is_corrected,
     daemon_set::a_pod_gets_from_the_daemon_set_what_its_own_identity_permits,
     daemon_set::a_rolling_update_of_the_daemon_set_fails_no_request,
     faults::a_pull_survives_a_killed_kubelet,
