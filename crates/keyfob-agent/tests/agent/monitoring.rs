@@ -62,7 +62,10 @@ fn the_page_for_operators_has_a_section_for_each_alert() {
     let (names, _) = alerts();
     assert_eq!(sections, names, "sections of docs/operations.md, in the order of the alerts");
     for name in names {
-        let link = format!("runbook: docs/operations.md#{}\n", name.to_lowercase());
+        let link = format!(
+            "runbook_url: https://github.com/keyfob/keyfob/blob/main/docs/operations.md#{}\n",
+            name.to_lowercase()
+        );
         assert!(text.contains(&link), "{link}");
         let tests = repository("deploy/prometheus/alerts_test.yaml");
         assert!(tests.contains(&format!("alertname: {name}\n")), "{name} is not tested");
