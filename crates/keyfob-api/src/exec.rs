@@ -4,6 +4,7 @@
 //! `plugin/pkg/client/auth/exec`, `tools/auth/exec`.
 
 mod cluster;
+mod fields;
 mod spec;
 mod status;
 

@@ -39,20 +39,20 @@ pub(super) enum NotOurs {
 impl Meta {
     /// Reads both without minding the case of the names, as Go's plain JSON decoder does.
     pub(super) fn of(root: &Node) -> Result<Self, FieldError> {
-        let mut meta = Self::default();
+        const NAMES: [&str; 2] = ["apiVersion", "kind"];
+        let mut fields = NAMES.map(|name| (name, String::new(), None));
         let reading = Reading::default();
-        reading.root(root).object_in_any_case(&["apiVersion", "kind"], |name, item| {
-            let (text, at) = match name {
-                "kind" => (&mut meta.kind, &mut meta.kind_at),
-                _ => (&mut meta.api_version, &mut meta.api_version_at),
-            };
-            if let Some(value) = item.string()? {
-                text.clone_from(value.expose());
-                *at = Some(item.node().at);
+        reading.root(root).object_in_any_case(&NAMES, |name, item| {
+            for (_, text, at) in fields.iter_mut().filter(|field| field.0 == name) {
+                if let Some(value) = item.string()? {
+                    text.clone_from(value.expose());
+                    *at = Some(item.node().at);
+                }
             }
             Ok(())
         })?;
-        Ok(meta)
+        let [(_, api_version, api_version_at), (_, kind, kind_at)] = fields;
+        Ok(Self { api_version, kind, api_version_at, kind_at })
     }
 
     /// The version of the configuration that this is.

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
+use super::fields::{Fields, read_fields};
 use crate::{
     JsonWriter, RawJson, Secret,
     document::{FieldError, Item},
@@ -63,14 +64,30 @@ impl fmt::Debug for ExecResponse {
 }
 
 impl ExecCluster {
-    const NAMES: [&str; 7] = [
-        "server",
-        "tls-server-name",
-        "insecure-skip-tls-verify",
-        "certificate-authority-data",
-        "proxy-url",
-        "disable-compression",
-        "config",
+    const FIELDS: &Fields<Self> = &[
+        ("server", |cluster, item| item.read_text(&mut cluster.server)),
+        ("tls-server-name", |cluster, item| item.read_text(&mut cluster.tls_server_name)),
+        ("insecure-skip-tls-verify", |cluster, item| {
+            let before = cluster.insecure_skip_tls_verify;
+            cluster.insecure_skip_tls_verify = item.bool()?.unwrap_or(before);
+            Ok(())
+        }),
+        ("certificate-authority-data", |cluster, item| {
+            let bytes = item.bytes()?.unwrap_or_default();
+            cluster.certificate_authority_data.clone_from(bytes.expose());
+            Ok(())
+        }),
+        ("proxy-url", |cluster, item| item.read_secret(&mut cluster.proxy_url)),
+        ("disable-compression", |cluster, item| {
+            cluster.disable_compression = item.bool()?.unwrap_or(cluster.disable_compression);
+            Ok(())
+        }),
+        ("config", |cluster, item| {
+            if !item.is_null() {
+                cluster.config = Some(item.node().into());
+            }
+            Ok(())
+        }),
     ];
 
     pub(super) fn write(&self, json: &mut JsonWriter) {
@@ -87,32 +104,19 @@ impl ExecCluster {
     }
 
     pub(super) fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        item.object(&Self::NAMES, |name, item| {
-            match name {
-                "server" => item.read_text(&mut self.server)?,
-                "tls-server-name" => item.read_text(&mut self.tls_server_name)?,
-                "insecure-skip-tls-verify" => {
-                    self.insecure_skip_tls_verify =
-                        item.bool()?.unwrap_or(self.insecure_skip_tls_verify);
-                }
-                "certificate-authority-data" => {
-                    let bytes = item.bytes()?.unwrap_or_default();
-                    self.certificate_authority_data.clone_from(bytes.expose());
-                }
-                "proxy-url" => item.read_secret(&mut self.proxy_url)?,
-                "disable-compression" => {
-                    self.disable_compression = item.bool()?.unwrap_or(self.disable_compression);
-                }
-                _ if item.is_null() => {}
-                _ => self.config = Some(item.node().into()),
-            }
-            Ok(())
-        })?;
-        Ok(())
+        read_fields(Self::FIELDS, self, item)
     }
 }
 
 impl ExecResponse {
+    const FIELDS: &Fields<Self> = &[
+        ("header", Self::read_header),
+        ("code", |response, item| {
+            response.code = item.integer()?.unwrap_or(response.code);
+            Ok(())
+        }),
+    ];
+
     pub(super) fn write(&self, json: &mut JsonWriter) {
         json.open('{');
         if !self.header.is_empty() {
@@ -133,14 +137,7 @@ impl ExecResponse {
     }
 
     pub(super) fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        item.object(&["header", "code"], |name, item| {
-            match name {
-                "code" => self.code = item.integer()?.unwrap_or(self.code),
-                _ => self.read_header(item)?,
-            }
-            Ok(())
-        })?;
-        Ok(())
+        read_fields(Self::FIELDS, self, item)
     }
 
     fn read_header(&mut self, item: Item<'_>) -> Result<(), FieldError> {

@@ -2,7 +2,10 @@
 
 use thiserror::Error;
 
-use super::{ExecCluster, ExecResponse, ExecVersion, GROUP, KIND, SpecFields};
+use super::{
+    ExecCluster, ExecResponse, ExecVersion, GROUP, KIND, SpecFields,
+    fields::{Fields, read_fields},
+};
 use crate::{
     JsonWriter, Secret,
     answer::{InvalidField, SeenName, TypeMeta},
@@ -101,18 +104,23 @@ impl ExecCredentialSpec {
     }
 
     pub(super) fn read(&mut self, version: ExecVersion, item: Item<'_>) -> Result<(), FieldError> {
-        let known = match version.spec_fields() {
-            SpecFields::Cluster => ["cluster", "interactive"],
-            SpecFields::Response => ["response", "interactive"],
+        let fields: &Fields<Self> = match version.spec_fields() {
+            SpecFields::Cluster => &[
+                ("cluster", |spec, item| read_pointer(&mut spec.cluster, item, ExecCluster::read)),
+                ("interactive", Self::read_interactive),
+            ],
+            SpecFields::Response => &[
+                ("response", |spec, item| {
+                    read_pointer(&mut spec.response, item, ExecResponse::read)
+                }),
+                ("interactive", Self::read_interactive),
+            ],
         };
-        item.object(&known, |name, item| {
-            match name {
-                "interactive" => self.interactive = item.bool()?.unwrap_or(self.interactive),
-                "cluster" => read_pointer(&mut self.cluster, item, ExecCluster::read)?,
-                _ => read_pointer(&mut self.response, item, ExecResponse::read)?,
-            }
-            Ok(())
-        })?;
+        read_fields(fields, self, item)
+    }
+
+    fn read_interactive(&mut self, item: Item<'_>) -> Result<(), FieldError> {
+        self.interactive = item.bool()?.unwrap_or(self.interactive);
         Ok(())
     }
 }

@@ -10,7 +10,11 @@
 
 use thiserror::Error;
 
-use super::{ExecCredentialSpec, ExecVersion, GROUP, KIND, spec::read_pointer};
+use super::{
+    ExecCredentialSpec, ExecVersion, GROUP, KIND,
+    fields::{Fields, read_fields},
+    spec::read_pointer,
+};
 use crate::{
     JsonWriter, Secret, Timestamp,
     answer::{InvalidField, SeenName, TypeMeta},
@@ -118,19 +122,27 @@ impl Answer {
         let mut answer = Self { version, status: None };
         if let Some(version) = version {
             let reading = Reading::default();
-            let root = reading.root(&document.root);
-            root.object(&["spec", "status"], |name, item| answer.set(version, name, item))
+            let mut body = Body { version, status: None };
+            read_fields(Body::FIELDS, &mut body, reading.root(&document.root))
                 .map_err(InvalidField::from)?;
+            answer.status = body.status;
         }
         Ok(answer)
     }
+}
 
-    fn set(&mut self, version: ExecVersion, name: &str, item: Item<'_>) -> Result<(), FieldError> {
-        match name {
-            "spec" => ExecCredentialSpec::default().read(version, item),
-            _ => read_pointer(&mut self.status, item, StatusFields::read),
-        }
-    }
+/// What an answer of a known version has besides its kind.
+struct Body {
+    version: ExecVersion,
+    status: Option<StatusFields>,
+}
+
+impl Body {
+    const FIELDS: &Fields<Self> = &[
+        // It means nothing here, but its fields must have their types.
+        ("spec", |body, item| ExecCredentialSpec::default().read(body.version, item)),
+        ("status", |body, item| read_pointer(&mut body.status, item, StatusFields::read)),
+    ];
 }
 
 /// The version an answer is of. v1alpha1 is only known to those who ask for it.
@@ -160,23 +172,18 @@ struct StatusFields {
 }
 
 impl StatusFields {
-    const NAMES: [&str; 4] =
-        ["expirationTimestamp", "token", "clientCertificateData", "clientKeyData"];
+    const FIELDS: &Fields<Self> = &[
+        ("expirationTimestamp", |status, item| {
+            status.expiration = item.timestamp()?;
+            Ok(())
+        }),
+        ("token", |status, item| item.read_secret(&mut status.token)),
+        ("clientCertificateData", |status, item| item.read_secret(&mut status.certificate)),
+        ("clientKeyData", |status, item| item.read_secret(&mut status.key)),
+    ];
 
     fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        item.object(&Self::NAMES, |name, item| {
-            let target = match name {
-                "expirationTimestamp" => {
-                    self.expiration = item.timestamp()?;
-                    return Ok(());
-                }
-                "token" => &mut self.token,
-                "clientCertificateData" => &mut self.certificate,
-                _ => &mut self.key,
-            };
-            item.read_secret(target)
-        })?;
-        Ok(())
+        read_fields(Self::FIELDS, self, item)
     }
 
     fn check(self) -> Result<ExecCredentialStatus, ExecAnswerError> {
@@ -268,6 +275,22 @@ mod tests {
 
     fn token(text: &str) -> ExecCredentialStatus {
         ExecCredentialStatus { token: Some(text.into()), ..Default::default() }
+    }
+
+    /// JSON that the shape does not name is skipped before a table is looked at.
+    #[test]
+    fn the_shape_has_every_field_that_is_read() {
+        let Shape::Object(fields) = Answer::SHAPE else { panic!("an answer is an object") };
+        for (name, _) in Body::FIELDS {
+            assert!(fields.iter().any(|field| field.0 == *name), "{name}");
+        }
+        let Some((_, Shape::Object(fields))) = fields.iter().find(|field| field.0 == "status")
+        else {
+            panic!("a status is an object")
+        };
+        for (name, _) in StatusFields::FIELDS {
+            assert!(fields.iter().any(|field| field.0 == *name), "status.{name}");
+        }
     }
 
     #[test]

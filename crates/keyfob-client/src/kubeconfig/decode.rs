@@ -16,36 +16,18 @@ use keyfob_api::{
     document::{Document, FieldError, Item, Position, Reading},
 };
 
+use self::user::USER;
 use super::{Cluster, Context, Extensions, Kubeconfig, KubeconfigError, Source};
+use crate::User;
 
-const CONFIG: [&str; 8] = [
-    "kind",
-    "apiVersion",
-    "preferences",
-    "clusters",
-    "users",
-    "contexts",
-    "current-context",
-    "extensions",
-];
-const CLUSTER: [&str; 8] = [
-    "server",
-    "tls-server-name",
-    "insecure-skip-tls-verify",
-    "certificate-authority",
-    "certificate-authority-data",
-    "proxy-url",
-    "disable-compression",
-    "extensions",
-];
-const CONTEXT: [&str; 4] = ["cluster", "user", "namespace", "extensions"];
 pub(super) fn decode(text: &[u8]) -> Result<Kubeconfig, KubeconfigError> {
     let document = Document::read_yaml(text)?;
     let reading = Reading::default();
     let root = reading.root(&document.root);
     check_kind(root)?;
     let mut decoder = Decoder::default();
-    let mut kubeconfig = decoder.config(root)?;
+    let mut kubeconfig = Kubeconfig::default();
+    decoder.object(CONFIG, &mut kubeconfig, root)?;
     // A wrong type comes first, wherever it stands.
     if let Some(duplicate) = decoder.duplicate {
         return Err(duplicate);
@@ -58,16 +40,16 @@ pub(super) fn decode(text: &[u8]) -> Result<Kubeconfig, KubeconfigError> {
 
 /// A text that does not say what it is, is a kubeconfig.
 fn check_kind(root: Item<'_>) -> Result<(), KubeconfigError> {
-    let (mut kind, mut version) = (String::new(), String::new());
-    let (mut kind_at, mut version_at) = (Position::START, Position::START);
-    root.object_in_any_case(&["kind", "apiVersion"], |name, item| {
-        let (text, at) = match name {
-            "kind" => (&mut kind, &mut kind_at),
-            _ => (&mut version, &mut version_at),
-        };
-        *at = item.node().at;
-        item.read_text(text)
+    const NAMES: [&str; 2] = ["kind", "apiVersion"];
+    let mut fields = NAMES.map(|name| (name, String::new(), Position::START));
+    root.object_in_any_case(&NAMES, |name, item| {
+        let mut matching = fields.iter_mut().filter(|field| field.0 == name);
+        matching.try_for_each(|(_, text, at)| {
+            *at = item.node().at;
+            item.read_text(text)
+        })
     })?;
+    let [(_, kind, kind_at), (_, version, version_at)] = fields;
     let kind = if kind.is_empty() { "Config" } else { &kind };
     let version = match version.as_str() {
         "" | "/" | "/v1" => "v1",
@@ -81,6 +63,110 @@ fn check_kind(root: Item<'_>) -> Result<(), KubeconfigError> {
     Err(KubeconfigError::Kind { kind, version, at })
 }
 
+/// The fields of an object, each with the function that reads it: a field without a function does not compile, so a name that
+/// is added to a table cannot be read as another field.
+type Fields<T> = [(&'static str, ReadField<T>)];
+
+/// Reads one field into its place.
+type ReadField<T> = fn(&mut Decoder, &mut T, Item<'_>) -> Result<(), FieldError>;
+
+const CONFIG: &Fields<Kubeconfig> = &[
+    // Read already; here they must be texts.
+    ("kind", |_, _, item| item.string().map(drop)),
+    ("apiVersion", |_, _, item| item.string().map(drop)),
+    ("preferences", |decoder, _, item| decoder.object(PREFERENCES, &mut (), item).map(drop)),
+    ("clusters", |decoder, config, item| {
+        config.clusters = decoder.named(item, "clusters", NAMED_CLUSTER)?;
+        Ok(())
+    }),
+    ("users", |decoder, config, item| {
+        config.users = decoder.named(item, "users", NAMED_USER)?;
+        Ok(())
+    }),
+    ("contexts", |decoder, config, item| {
+        config.contexts = decoder.named(item, "contexts", NAMED_CONTEXT)?;
+        Ok(())
+    }),
+    ("current-context", |_, config, item| item.read_text(&mut config.current_context)),
+    ("extensions", |decoder, config, item| {
+        config.extensions = decoder.extensions(item)?;
+        Ok(())
+    }),
+];
+
+/// Nothing of them is kept, but they must have their types.
+const PREFERENCES: &Fields<()> = &[
+    ("colors", |_, (), item| item.bool().map(drop)),
+    ("extensions", |decoder, (), item| decoder.extensions(item).map(drop)),
+];
+
+/// An element of a list: its name, and what has it.
+type Named<T> = (String, T);
+
+const NAMED_CLUSTER: &Fields<Named<Cluster>> = &[
+    ("name", read_name),
+    ("cluster", |decoder, (_, cluster), item| decoder.replace(CLUSTER, cluster, item)),
+];
+
+const NAMED_USER: &Fields<Named<User>> =
+    &[("name", read_name), ("user", |decoder, (_, user), item| decoder.replace(USER, user, item))];
+
+const NAMED_CONTEXT: &Fields<Named<Context>> = &[
+    ("name", read_name),
+    ("context", |decoder, (_, context), item| decoder.replace(CONTEXT, context, item)),
+];
+
+const NAMED_EXTENSION: &Fields<Named<Option<RawJson>>> = &[
+    ("name", read_name),
+    ("extension", |_, (_, extension), item| {
+        *extension = (!item.is_null()).then(|| RawJson::from(item.node()));
+        Ok(())
+    }),
+];
+
+fn read_name<T>(
+    _: &mut Decoder,
+    (name, _): &mut Named<T>,
+    item: Item<'_>,
+) -> Result<(), FieldError> {
+    item.read_text(name)
+}
+
+const CLUSTER: &Fields<Cluster> = &[
+    ("server", |_, cluster, item| item.read_text(&mut cluster.server)),
+    ("tls-server-name", |_, cluster, item| item.read_text(&mut cluster.tls_server_name)),
+    ("insecure-skip-tls-verify", |_, cluster, item| {
+        cluster.insecure_skip_tls_verify = item.bool()?.unwrap_or_default();
+        Ok(())
+    }),
+    ("certificate-authority", |_, cluster, item| {
+        item.read_text(&mut cluster.certificate_authority)
+    }),
+    ("certificate-authority-data", |_, cluster, item| {
+        cluster.certificate_authority_data.clone_from(bytes(item)?.expose());
+        Ok(())
+    }),
+    ("proxy-url", |_, cluster, item| item.read_secret(&mut cluster.proxy_url)),
+    ("disable-compression", |_, cluster, item| {
+        cluster.disable_compression = item.bool()?.unwrap_or_default();
+        Ok(())
+    }),
+    ("extensions", |decoder, cluster, item| {
+        cluster.extensions = decoder.extensions(item)?;
+        Ok(())
+    }),
+];
+
+const CONTEXT: &Fields<Context> = &[
+    ("cluster", |_, context, item| item.read_text(&mut context.cluster)),
+    ("user", |_, context, item| item.read_text(&mut context.user)),
+    ("namespace", |_, context, item| item.read_text(&mut context.namespace)),
+    ("extensions", |decoder, context, item| {
+        context.extensions = decoder.extensions(item)?;
+        Ok(())
+    }),
+];
+
 #[derive(Default)]
 struct Decoder {
     /// The first name that a list has twice.
@@ -88,45 +174,43 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn config(&mut self, root: Item<'_>) -> Result<Kubeconfig, FieldError> {
-        let mut config = Kubeconfig::default();
-        root.object(&CONFIG, |name, item| {
-            match name {
-                "current-context" => item.read_text(&mut config.current_context)?,
-                "clusters" => {
-                    config.clusters = self.named(item, ("clusters", "cluster"), Self::cluster)?;
-                }
-                "users" => config.users = self.named(item, ("users", "user"), Self::user)?,
-                "contexts" => {
-                    config.contexts = self.named(item, ("contexts", "context"), Self::context)?;
-                }
-                "extensions" => config.extensions = self.extensions(item)?,
-                "preferences" => self.preferences(item)?,
-                // Read already; here they must be texts.
-                _ => drop(item.string()?),
-            }
-            Ok(())
-        })?;
-        Ok(config)
+    /// Fills `target` by a table, in the order of the text; returns whether there is an object, and not `null`.
+    fn object<T>(
+        &mut self,
+        fields: &Fields<T>,
+        target: &mut T,
+        item: Item<'_>,
+    ) -> Result<bool, FieldError> {
+        let names: Vec<&str> = fields.iter().map(|field| field.0).collect();
+        item.object(&names, |name, item| {
+            let mut matching = fields.iter().filter(|field| field.0 == name);
+            matching.try_for_each(|(_, read)| read(self, target, item))
+        })
     }
 
-    /// A list of `name` and one other field.
+    /// Like [`Decoder::object`], but forgets what an earlier field of the same name said.
+    fn replace<T: Default>(
+        &mut self,
+        fields: &Fields<T>,
+        target: &mut T,
+        item: Item<'_>,
+    ) -> Result<(), FieldError> {
+        *target = T::default();
+        self.object(fields, target, item).map(drop)
+    }
+
+    /// A list whose elements have names.
     fn named<T: Default>(
         &mut self,
         item: Item<'_>,
-        (list, field): (&'static str, &'static str),
-        read: impl Fn(&mut Self, Item<'_>) -> Result<T, FieldError>,
+        list: &'static str,
+        fields: &Fields<Named<T>>,
     ) -> Result<BTreeMap<String, T>, FieldError> {
         let mut entries = BTreeMap::new();
         item.elements(|_, item| {
-            let (mut name, mut value) = (String::new(), T::default());
-            item.object(&["name", field], |key, item| {
-                match key {
-                    "name" => item.read_text(&mut name)?,
-                    _ => value = read(self, item)?,
-                }
-                Ok(())
-            })?;
+            let mut entry = Named::default();
+            self.object(fields, &mut entry, item)?;
+            let (name, value) = entry;
             if entries.insert(name.clone(), value).is_some() {
                 self.repeated(list, name, item.node().at);
             }
@@ -139,15 +223,9 @@ impl Decoder {
     fn extensions(&mut self, item: Item<'_>) -> Result<Extensions, FieldError> {
         let mut extensions = Extensions::new();
         item.elements(|_, item| {
-            let (mut name, mut value) = (String::new(), None);
-            item.object(&["name", "extension"], |key, item| {
-                match key {
-                    "name" => item.read_text(&mut name)?,
-                    _ if item.is_null() => value = None,
-                    _ => value = Some(RawJson::from(item.node())),
-                }
-                Ok(())
-            })?;
+            let mut extension = Named::default();
+            self.object(NAMED_EXTENSION, &mut extension, item)?;
+            let (name, value) = extension;
             if extensions.insert(name.clone(), value).flatten().is_some() {
                 self.repeated("extensions", name, item.node().at);
             }
@@ -158,55 +236,6 @@ impl Decoder {
 
     fn repeated(&mut self, list: &'static str, name: String, at: Position) {
         self.duplicate.get_or_insert(KubeconfigError::DuplicateName { list, name, at });
-    }
-
-    fn preferences(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        item.object(&["colors", "extensions"], |name, item| {
-            match name {
-                "colors" => drop(item.bool()?),
-                _ => drop(self.extensions(item)?),
-            }
-            Ok(())
-        })?;
-        Ok(())
-    }
-
-    fn cluster(&mut self, item: Item<'_>) -> Result<Cluster, FieldError> {
-        let mut cluster = Cluster::default();
-        item.object(&CLUSTER, |name, item| {
-            match name {
-                "server" => item.read_text(&mut cluster.server)?,
-                "tls-server-name" => item.read_text(&mut cluster.tls_server_name)?,
-                "insecure-skip-tls-verify" => {
-                    cluster.insecure_skip_tls_verify = item.bool()?.unwrap_or_default();
-                }
-                "certificate-authority" => item.read_text(&mut cluster.certificate_authority)?,
-                "certificate-authority-data" => {
-                    cluster.certificate_authority_data.clone_from(bytes(item)?.expose());
-                }
-                "proxy-url" => item.read_secret(&mut cluster.proxy_url)?,
-                "disable-compression" => {
-                    cluster.disable_compression = item.bool()?.unwrap_or_default();
-                }
-                _ => cluster.extensions = self.extensions(item)?,
-            }
-            Ok(())
-        })?;
-        Ok(cluster)
-    }
-
-    fn context(&mut self, item: Item<'_>) -> Result<Context, FieldError> {
-        let mut context = Context::default();
-        item.object(&CONTEXT, |name, item| {
-            match name {
-                "cluster" => item.read_text(&mut context.cluster)?,
-                "user" => item.read_text(&mut context.user)?,
-                "namespace" => item.read_text(&mut context.namespace)?,
-                _ => context.extensions = self.extensions(item)?,
-            }
-            Ok(())
-        })?;
-        Ok(context)
     }
 }
 
