@@ -50,11 +50,11 @@ fn span(record: &SpanRecord) -> Value {
         "endTimeUnixNano": nanoseconds(record.end),
         "attributes": attributes.collect::<Vec<_>>(),
     });
-    if let Some(parent) = record.parent {
-        span["parentSpanId"] = json!(hexadecimal(&parent));
-    }
-    if let Some(fault) = fault(record) {
-        span["status"] = json!({"code": ERROR, "message": fault.as_str()});
+    if let Some(span) = span.as_object_mut() {
+        let parent = record.parent.map(|id| json!(hexadecimal(&id)));
+        span.extend(parent.map(|id| ("parentSpanId".to_owned(), id)));
+        let status = fault(record).map(|fault| json!({"code": ERROR, "message": fault.as_str()}));
+        span.extend(status.map(|status| ("status".to_owned(), status)));
     }
     span
 }

@@ -1,4 +1,5 @@
 //! The agent sends its spans to a collector, and serves whether there is one or not.
+#![expect(clippy::indexing_slicing, reason = "a test fails by panicking, and so do its helpers")]
 
 use std::{
     fs,
