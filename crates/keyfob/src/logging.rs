@@ -29,17 +29,27 @@ enum LogFormat {
     Json,
 }
 
+/// What a service logs and traces. When it is dropped, the last spans are sent.
+#[derive(Debug, Default)]
+#[must_use = "the last spans are sent when it is dropped"]
+pub(crate) struct ServiceLog {
+    #[cfg(feature = "otlp")]
+    _exporter: Option<crate::otlp::Exporter>,
+}
+
 impl LogArgs {
-    /// The same for a command that runs as a service: what happens is logged without `-v` too.
-    pub(crate) fn start_service(&self) {
+    /// The same for a command that runs as a service: what happens is logged without `-v` too. Keep the value until the end of the command.
+    pub(crate) fn start_service(&self) -> ServiceLog {
         let service = Self { verbose: self.verbose.saturating_add(1), log_format: self.log_format };
         #[cfg(feature = "otlp")]
-        if let Some(spans) =
+        if let Some((spans, exporter)) =
             crate::otlp::OtlpLayer::from_environment(&keyfob_exec::SystemEnvironment)
         {
-            return service.start_with(spans);
+            service.start_with(spans);
+            return ServiceLog { _exporter: Some(exporter) };
         }
         service.start();
+        ServiceLog::default()
     }
 
     /// The same lines as without, and spans, whatever the level of the lines is.

@@ -3,12 +3,13 @@
 //! The feature `otlp` brings it in, and the standard variables `OTEL_EXPORTER_OTLP_ENDPOINT` (or
 //! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) turn it on. It needs no crate that keyfob does not have anyway. A request never waits for it:
 //! spans go into a queue of limited length, those that find it full are lost, and a collector that does not answer only costs the spans that it was
-//! sent. It has a thread of its own, so that it needs nothing of the agent's runtime.
+//! sent. It has a thread of its own, so that it needs nothing of the agent's runtime. At the end of the process, [`Exporter`] sends the
+//! spans that wait.
 
 mod json;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, mpsc::RecvTimeoutError},
     thread,
     time::{Duration, SystemTime},
 };
@@ -19,7 +20,10 @@ use keyfob_net::Clients;
 use serde_json::Value;
 use tokio::{
     runtime,
-    sync::mpsc::{self, Receiver, Sender},
+    sync::{
+        mpsc::{self, Receiver, Sender},
+        oneshot,
+    },
     time::timeout,
 };
 use tracing::{
@@ -38,11 +42,32 @@ const QUEUE: usize = 4096;
 const BATCH: usize = 512;
 /// How long a collector may take for them.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the end of the process waits for the spans that are left. A service manager has more patience, and so has the thread that
+/// ends the process after a signal.
+const LAST_SPANS: Duration = Duration::from_millis(1500);
 
 /// Spans that end are put into the queue.
 pub(crate) struct OtlpLayer {
     queue: Sender<SpanRecord>,
     clock: Arc<dyn Clock>,
+}
+
+/// The thread that sends the spans.
+#[derive(Debug)]
+#[must_use = "the last spans are sent when it is dropped"]
+pub(crate) struct Exporter {
+    stop: Option<oneshot::Sender<()>>,
+    ended: std::sync::mpsc::Receiver<()>,
+}
+
+impl Drop for Exporter {
+    /// Sends the spans that have ended by now, and waits [`LAST_SPANS`] for that.
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if self.ended.recv_timeout(LAST_SPANS) == Err(RecvTimeoutError::Timeout) {
+            tracing::debug!("the collector did not take the last spans in time");
+        }
+    }
 }
 
 /// A span, for as long as it lasts and while it waits to be sent.
@@ -66,15 +91,22 @@ struct Collector {
 
 impl OtlpLayer {
     /// Nothing if no collector is named. Starts the thread that sends.
-    pub(crate) fn from_environment(environment: &dyn Environment) -> Option<Self> {
+    pub(crate) fn from_environment(environment: &dyn Environment) -> Option<(Self, Exporter)> {
         let endpoint = endpoint(environment)?;
         let (queue, spans) = mpsc::channel(QUEUE);
         let clients = Clients::builder().proxies(environment).connect_timeout(PATIENCE).build();
         let collector = Collector { endpoint, clients, host: host_name() };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let send = move || runtime.block_on(send_all(spans, &collector));
+        let (stop, stopped) = oneshot::channel();
+        let (ends, ended) = std::sync::mpsc::channel();
+        let send = move || {
+            // Dropped when everything is sent.
+            let _ends = ends;
+            runtime.block_on(send_all(spans, &collector, stopped));
+        };
         thread::Builder::new().name("otlp".to_owned()).spawn(send).ok()?;
-        Some(Self { queue, clock: Arc::new(SystemClock) })
+        let layer = Self { queue, clock: Arc::new(SystemClock) };
+        Some((layer, Exporter { stop: Some(stop), ended }))
     }
 
     /// The spans of our own libraries: those of others may have anything in their attributes.
@@ -147,10 +179,24 @@ fn random<const N: usize>() -> Option<[u8; N]> {
     Some(bytes)
 }
 
-async fn send_all(mut spans: Receiver<SpanRecord>, collector: &Collector) {
+/// Sends spans until it is stopped, and then those that wait.
+async fn send_all(
+    mut spans: Receiver<SpanRecord>,
+    collector: &Collector,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let mut batch = Vec::with_capacity(BATCH);
-    while spans.recv_many(&mut batch, BATCH).await > 0 {
-        let count = batch.len();
+    loop {
+        let count = tokio::select! {
+            _ = &mut stopped, if !spans.is_closed() => {
+                spans.close();
+                continue;
+            }
+            count = spans.recv_many(&mut batch, BATCH) => count,
+        };
+        if count == 0 {
+            return;
+        }
         let body = json::export_request(&batch, &collector.host).to_string();
         batch.clear();
         let sent = timeout(PATIENCE, collector.send(body)).await;

@@ -58,7 +58,8 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) fn run(args: &ServeArgs) -> Outcome {
-    args.logs.start_service();
+    // Dropped last: spans end until the runtime has ended.
+    let _log = args.logs.start_service();
     raise_file_limit();
     let runtime = runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     match runtime.map_err(ServeError::from).and_then(|runtime| runtime.block_on(args.serve())) {

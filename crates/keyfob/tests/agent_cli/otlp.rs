@@ -6,9 +6,11 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     thread,
+    time::{Duration, Instant},
 };
 
 use keyfob_testkit::LeakCheck;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,6 +19,8 @@ use crate::{
 };
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// What the span of a request has in it.
+const REQUEST: &str = r#""name":"request""#;
 
 fn agent(endpoint: &str) -> RunningAgent {
     RunningAgent::with_environment(node(), &own_rule("r.example"), &[(ENDPOINT, endpoint)])
@@ -25,7 +29,7 @@ fn agent(endpoint: &str) -> RunningAgent {
 /// The bodies that are posted to `/v1/traces`, until the spans of so many requests are among them.
 fn collect(listener: &TcpListener, requests: usize) -> Vec<String> {
     let mut bodies: Vec<String> = Vec::new();
-    while bodies.concat().matches(r#""name":"request""#).count() < requests {
+    while bodies.concat().matches(REQUEST).count() < requests {
         let mut stream = BufReader::new(listener.accept().unwrap().0);
         bodies.push(read_post(&mut stream));
         accept_post(&mut stream);
@@ -118,7 +122,36 @@ fn a_collector_sees_which_requests_were_refused_or_failed_and_which_plugins_fail
 }
 
 #[test]
-fn an_agent_serves_without_the_collector_that_it_was_told_of() {
+#[expect(clippy::disallowed_methods, reason = "a collector that takes a moment")]
+fn the_last_spans_are_sent_before_the_agent_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut agent = agent(&format!("http://{address}"));
+    assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
+    // The collector answers the first batch only when the agent has stopped to serve. Until then the other spans wait.
+    let mut stream = BufReader::new(listener.accept().unwrap().0);
+    let mut bodies = vec![read_post(&mut stream)];
+    for _ in 0..3 {
+        assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
+    }
+    agent.signal(Signal::SIGTERM);
+    agent.wait_for("the agent has stopped");
+    // An agent that does not wait for the collector has ended by then.
+    thread::sleep(Duration::from_millis(300));
+    accept_post(&mut stream);
+    let missing = 4 - bodies.concat().matches(REQUEST).count();
+    let collector = thread::spawn(move || collect(&listener, missing));
+    let (_, said) = agent.ended();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    // A collector that still waits for spans waits in vain: this ends it.
+    drop(TcpStream::connect(address));
+    bodies.extend(collector.join().unwrap());
+    assert_eq!(spans(&bodies).iter().filter(|span| span["name"] == "request").count(), 4);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a deadline needs the clock")]
+fn an_agent_serves_and_ends_without_the_collector_that_it_was_told_of() {
     // Nobody listens there any more; and there nobody ever answers.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -127,7 +160,10 @@ fn an_agent_serves_without_the_collector_that_it_was_told_of() {
         for _ in 0..3 {
             assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
         }
+        let began = Instant::now();
         let (_, said) = agent.stop();
         assert_eq!(said.code, 0, "{}", said.stderr);
+        // It waits a moment for the collector, and not as long as it does while it serves.
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     }
 }
