@@ -31,7 +31,7 @@ use crate::{
     error::{ApiError, ErrorCode},
     rate_limit::{ActiveLimits, ActiveRequest, CallerKey},
     repository::Repository,
-    rules::{Action, RuleMismatch, Subject, may_be_allowed},
+    rules::{Action, Precaution, RuleMismatch, Subject, may_be_allowed},
     spans,
 };
 
@@ -74,6 +74,8 @@ pub(crate) struct ProviderDecision {
     pub(crate) provider: Arc<str>,
     /// The rule that decided; nothing if none applies.
     pub(crate) rule: Option<(String, Action)>,
+    /// Why it applies, if it is for processes on the host and denies a process in a container.
+    pub(crate) precaution: Option<Precaution>,
     /// Why the rules before it do not apply.
     pub(crate) others: Vec<(String, RuleMismatch)>,
 }
@@ -177,13 +179,14 @@ impl Shared {
             for rule in &config.rules {
                 match rule.mismatch(subject, target, &provider) {
                     None => {
+                        let precaution = rule.precaution(subject);
                         let rule = Some((rule.name.clone(), rule.action));
-                        return ProviderDecision { provider, rule, others };
+                        return ProviderDecision { provider, rule, precaution, others };
                     }
                     Some(mismatch) => others.push((rule.name.clone(), mismatch)),
                 }
             }
-            ProviderDecision { provider, rule: None, others }
+            ProviderDecision { provider, rule: None, precaution: None, others }
         };
         self.host.matching(pull).into_iter().map(decision).collect()
     }

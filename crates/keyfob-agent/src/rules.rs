@@ -2,7 +2,11 @@
 //!
 //! The decision is a pure function: the first rule whose callers, images and providers all match decides, and no rule means no.
 //! A rule is for processes on the host or for pods, never for both: the kernel reports user id 0 for root in a container too, so a rule
-//! about user ids, groups, units or executables must not match a process in a container.
+//! about user ids, groups, units or executables must not allow anything to a process in a container.
+//!
+//! Rules that deny are the exception ([`Precaution`]). Anybody on the host can start a process in a container of their own, with
+//! `unshare --user` for example, where it has other user ids (subordinate ones, such as 100999), other groups and another program.
+//! So a rule that denies processes on the host also denies every process in a container that is not a pod of this node.
 
 use std::{
     fmt,
@@ -142,7 +146,7 @@ pub enum Subject {
         /// The user, as the host sees it.
         uid: Option<u32>,
     },
-    /// A process in a container that is not a pod of this node, as far as the agent knows.
+    /// A process in a container that is not a pod of this node, as far as the agent knows. Anybody on the host may have started it.
     Container {
         /// The user, as the host sees it.
         uid: Option<u32>,
@@ -218,9 +222,22 @@ impl AccessRule {
     fn caller_mismatch(&self, subject: &Subject) -> Option<RuleMismatch> {
         let is_pod = matches!(subject, Subject::Pod { .. });
         match self.callers.mismatch(subject) {
-            Some(_) if self.action == Action::Deny && self.callers.names_user_of(subject) => None,
+            Some(_) if self.precaution(subject).is_some() => None,
             None if self.action == Action::AllowAsPod && !is_pod => Some(RuleMismatch::NotAPod),
             mismatch => mismatch,
+        }
+    }
+
+    /// Why the rule denies a caller in a container although it is for processes on the host; nothing if it does not.
+    pub(crate) fn precaution(&self, subject: &Subject) -> Option<Precaution> {
+        let callers = &self.callers;
+        if self.action != Action::Deny || !callers.selects_hosts() {
+            return None;
+        }
+        match subject {
+            Subject::Host(_) => None,
+            Subject::Container { .. } => Some(Precaution::Container),
+            Subject::Pod { uid, .. } => callers.is_only_user(*uid).then_some(Precaution::UserOfPod),
         }
     }
 }
@@ -266,13 +283,11 @@ impl CallerSelector {
         }
     }
 
-    /// Whether it is for a user, and the caller is in a container of that user. Anybody can make a container for themselves, which must not
-    /// be a way around a rule that denies.
-    fn names_user_of(&self, subject: &Subject) -> bool {
-        let (Subject::Pod { uid, .. } | Subject::Container { uid }) = subject else { return false };
+    /// Whether it is for this user, and asks for no other property of a process on the host.
+    fn is_only_user(&self, uid: Option<u32>) -> bool {
         let only_users =
             self.groups.is_empty() && self.units.is_empty() && self.executables.is_empty();
-        only_users && self.users.iter().any(|user| Some(user.id) == *uid)
+        only_users && self.users.iter().any(|user| Some(user.id) == uid)
     }
 
     fn host_mismatch(&self, process: &HostSubject) -> Option<RuleMismatch> {
@@ -304,6 +319,20 @@ impl CallerSelector {
         }
         None
     }
+}
+
+/// Why a rule that denies processes on the host applies to a process in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Precaution {
+    /// It is in no pod of this node. Whether it is one of the processes that the rule names cannot be told: its user, groups and program
+    /// are those that it has in its container.
+    #[error(
+        "it denies processes on the host, any of which may have started the container that the caller is in"
+    )]
+    Container,
+    /// It is in a pod and has the user id that the rule names.
+    #[error("it denies a user, and the caller is in a pod and runs as that user")]
+    UserOfPod,
 }
 
 /// Why a rule does not apply.

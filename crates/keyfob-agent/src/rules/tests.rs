@@ -103,15 +103,74 @@ fn all_fields_of_the_callers_must_match() {
     assert!(!decided(HostSubject { program: None, ..complete }));
 }
 
+fn container(uid: u32) -> Subject {
+    Subject::Container { uid: Some(uid) }
+}
+
+fn pod_of_user(uid: u32) -> Subject {
+    let (namespace, service_account) = ("team".to_owned(), "cart".to_owned());
+    Subject::Pod { namespace, service_account, uid: Some(uid) }
+}
+
+/// Selectors of processes on the host, one for each property.
+fn host_selectors() -> [CallerSelector; 5] {
+    let none = CallerSelector::default;
+    let group = Group { id: 50, name: "docker".to_owned() };
+    let (unit, program) = ("docker.service".to_owned(), "/usr/bin/docker".into());
+    [
+        uids(&[1000]),
+        CallerSelector { groups: vec![group.clone()], ..none() },
+        CallerSelector { units: vec![unit], ..none() },
+        CallerSelector { executables: vec![program], ..none() },
+        CallerSelector { groups: vec![group], ..uids(&[1000]) },
+    ]
+}
+
 #[test]
-fn a_rule_that_denies_a_user_denies_its_containers_too() {
-    let anyone = CallerSelector { anyone: true, ..CallerSelector::default() };
-    let rules = [rule("deny", uids(&[1000]), Action::Deny), rule("others", anyone, Action::Allow)];
+fn a_rule_that_denies_processes_on_the_host_denies_containers_that_they_may_have_started() {
+    let anyone = || CallerSelector { anyone: true, ..CallerSelector::default() };
     let target = image("registry.example/app");
-    let decided = |uid: u32| {
-        let subject = Subject::Container { uid: Some(uid) };
-        decide(&rules, &subject, &target, "echo").map(|rule| rule.action)
-    };
-    assert_eq!(decided(1000), Some(Action::Deny), "`unshare -U` is no way around it");
-    assert_eq!(decided(1001), Some(Action::Allow));
+    for callers in host_selectors() {
+        let rules =
+            [rule("deny", callers.clone(), Action::Deny), rule("others", anyone(), Action::Allow)];
+        let decided =
+            |subject: &Subject| decide(&rules, subject, &target, "echo").map(|rule| rule.action);
+        // The user's own id, a subordinate one, and that of root in a rootful container.
+        for uid in [1000, 100_999, 0] {
+            assert_eq!(decided(&container(uid)), Some(Action::Deny), "{uid}: {callers:?}");
+            assert!(!may_be_allowed(&rules, &container(uid), &[Action::Allow]), "{callers:?}");
+        }
+        assert_eq!(rules[0].precaution(&container(100_999)), Some(Precaution::Container));
+        assert_eq!(decided(&process(1001)), Some(Action::Allow), "{callers:?}");
+        assert_eq!(decided(&pod_of_user(1001)), Some(Action::Allow), "{callers:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_denies_a_user_denies_pods_that_run_as_that_user() {
+    let target = image("registry.example/app");
+    for (callers, precaution) in
+        host_selectors().into_iter().zip([Some(Precaution::UserOfPod), None, None, None, None])
+    {
+        let deny = rule("deny", callers, Action::Deny);
+        assert_eq!(deny.precaution(&pod_of_user(1000)), precaution, "{deny:?}");
+        assert_eq!(
+            deny.mismatch(&pod_of_user(1000), &target, "echo").is_none(),
+            precaution.is_some()
+        );
+    }
+}
+
+#[test]
+fn rules_for_the_host_that_allow_and_rules_for_pods_that_deny_are_not_for_containers() {
+    for callers in host_selectors() {
+        for action in [Action::Allow, Action::AllowAsPod] {
+            let rule = rule("host", callers.clone(), action);
+            assert_eq!(rule.precaution(&container(1000)), None);
+            assert_eq!(rule.caller_mismatch(&container(1000)), Some(RuleMismatch::OnlyHosts));
+        }
+    }
+    let team = CallerSelector { namespaces: vec!["team".to_owned()], ..CallerSelector::default() };
+    let team = rule("team", team, Action::Deny);
+    assert_eq!(team.caller_mismatch(&container(1000)), Some(RuleMismatch::NotAPod));
 }

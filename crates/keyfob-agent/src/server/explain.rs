@@ -33,6 +33,9 @@ struct ExplainedProvider {
     decision: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
+    /// Why the rule applies, if its callers do not say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     not_applied: Vec<NotApplied>,
 }
 
@@ -80,13 +83,14 @@ pub(super) async fn explain(
 
 impl From<ProviderDecision> for ExplainedProvider {
     fn from(decision: ProviderDecision) -> Self {
-        let ProviderDecision { provider, rule, others } = decision;
+        let ProviderDecision { provider, rule, precaution, others } = decision;
         let not_applied =
             others.into_iter().map(|(rule, why)| NotApplied { rule, reason: why.to_string() });
         Self {
             provider: provider.to_string(),
             decision: rule.as_ref().map_or(Action::Deny, |(_, action)| *action).as_str(),
             rule: rule.map(|(name, _)| name),
+            reason: precaution.map(|why| why.to_string()),
             not_applied: not_applied.collect(),
         }
     }
