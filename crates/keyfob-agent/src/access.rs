@@ -156,14 +156,19 @@ impl Shared {
 
     /// The refusal of an image that no provider matches. Whom the rules allow nothing at all is not told what providers there are.
     fn unmatched(&self, requester: &Requester, repository: &str) -> ApiError {
-        let any = [Action::Allow, Action::AllowAsPod];
-        if !may_be_allowed(&self.config().rules, &requester.subject(), &any) {
+        if !self.may_have_anything(requester) {
             let message = format!("no rule allows {repository} to {}", requester.described());
             return ApiError::new(ErrorCode::Denied, message).help(ADD_A_RULE);
         }
         let message = format!("no provider matches {repository}");
         ApiError::new(ErrorCode::NotFound, message)
             .help("add its registry to matchImages of a provider; keyfob validate checks the file")
+    }
+
+    /// Whether the rules could allow the caller anything. Otherwise it is told nothing about rules and providers.
+    pub(crate) fn may_have_anything(&self, requester: &Requester) -> bool {
+        let any = [Action::Allow, Action::AllowAsPod];
+        may_be_allowed(&self.config().rules, &requester.subject(), &any)
     }
 
     /// What the rules say about each provider that matches.

@@ -1,6 +1,7 @@
 //! `GET /v1/explain`: which rule decides, and why the others do not apply. Runs nothing.
 //!
-//! Everybody may ask about themselves; root on the host may ask about anybody (`as=`).
+//! Everybody to whom the rules could allow something may ask about themselves; root on the host may ask about anybody (`as=`). All others
+//! are not told which providers and rules there are, as if they had asked for credentials.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +73,13 @@ pub(super) async fn explain(
             (subject.map_err(failed)??, other)
         }
     };
-    let pull = Pull::of_repository(Repository::of_image_or_registry(&name)?.as_str());
+    let repository = Repository::of_image_or_registry(&name)?;
+    if !requester.is_root_on_host() && !shared.may_have_anything(requester) {
+        let message = format!("no rule allows anything to {}", requester.described());
+        return Err(ApiError::new(ErrorCode::Denied, message)
+            .help("root can ask which rules there are: sudo keyfob agent explain --as CALLER"));
+    }
+    let pull = Pull::of_repository(repository.as_str());
     let decisions = match pull.target() {
         Some(target) => shared.decide(&subject, &pull, target),
         None => Vec::new(),

@@ -120,6 +120,60 @@ async fn explain_shows_the_rule_and_why_others_do_not_apply() {
 }
 
 #[tokio::test]
+async fn whoever_may_have_nothing_is_not_told_which_rules_and_providers_there_are() {
+    let others = rule("others", "{uids: [4242]}", "Allow");
+    let nobody = rule("nobody", "{anyone: true}", "Deny");
+    for (rules, is_told) in [
+        (others.clone(), false),
+        (nobody.clone() + &rule("own", &own(), "Allow"), false),
+        (others + &rule("elsewhere", &own(), "Allow, images: [elsewhere.example]"), true),
+    ] {
+        let rig = Rig::without_rights();
+        rig.write(&AgentFile { rules: rules.clone(), ..AgentFile::default() });
+        let agent = rig.start();
+        for image in [APP, "nobody.example/app"] {
+            let path = format!("/v1/explain?image={image}");
+            let reply = agent.socket.call("GET", &path, "").await;
+            if is_told {
+                assert_eq!(reply.status, 200, "{rules}");
+                continue;
+            }
+            let message = format!("no rule allows anything to user id {}", own_uid());
+            assert_eq!(reply.refusal(), (403, "denied".to_owned(), message), "{rules}");
+        }
+        agent.stop().await;
+        let denied = rig.audit().iter().filter(|event| event["outcome"] == "denied").count();
+        assert_eq!(denied, if is_told { 0 } else { 2 }, "{rules}");
+        rig.check_leaks();
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_a_container_as_a_precaution_is_explained() {
+    let rules = rule("no-builders", "{groups: [\"50\"]}", "Deny")
+        + &rule("others", "{anyone: true}", "Allow");
+    let rig = Rig::with_rules(rules);
+    let agent = rig.start();
+    let client = AgentClient::new(&agent.socket.path);
+    let why = "it denies processes on the host, any of which may have started the container that the caller is in";
+    for (caller, expected) in [
+        ("container", ("no-builders", json!(why))),
+        ("pod:team/cart", ("others", Value::Null)),
+        ("uid:1000,gid:50", ("no-builders", Value::Null)),
+        ("uid:1000,gid:51", ("others", Value::Null)),
+    ] {
+        let explained = client.explain(APP, Some(caller)).await.unwrap();
+        let provider = &explained["providers"][0];
+        assert_eq!(
+            (provider["rule"].as_str().unwrap(), &provider["reason"]),
+            (expected.0, &expected.1),
+            "{caller}"
+        );
+    }
+    rig.finish(agent).await;
+}
+
+#[tokio::test]
 async fn only_root_may_ask_about_others() {
     let path = |caller: &str| format!("/v1/explain?image={APP}&as={caller}");
     let rules = rule("team", "{namespaces: [team]}", "AllowAsPod");
