@@ -3,7 +3,7 @@
 //! A decision never waits for the log: events go through a bounded queue to a thread that writes them. If the queue is full or the disk
 //! refuses, events are counted as lost, and credentials are handed out all the same. Nothing secret is in an event: a credential is
 //! represented by a keyed hash, whose key lives as long as the process, so that two events can be compared and nothing can be
-//! guessed from one.
+//! guessed from one. Characters that control a terminal or change the direction of text are escaped.
 
 mod event;
 mod sink;
@@ -19,6 +19,7 @@ use std::{
 
 use aws_lc_rs::hmac;
 use keyfob_api::Secret;
+use keyfob_exec::printable_json;
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -104,7 +105,8 @@ impl AuditLog {
 
     fn write(&self, event: &impl Serialize) {
         let Ok(line) = serde_json::to_string(event) else { return };
-        let line: Arc<str> = line.into();
+        // A caller chooses the path of its program, and people read the log and the stream in a terminal.
+        let line: Arc<str> = printable_json(&line).into();
         if let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
             match queue.try_send(line.clone()) {
                 Ok(()) => {}

@@ -34,6 +34,34 @@ fn an_event_is_a_line_of_json() {
     assert_eq!(log.counts(), (1, 0));
 }
 
+#[tokio::test]
+async fn a_path_that_a_caller_has_chosen_cannot_control_a_terminal() {
+    // Delete, a C1 control character, an override of the direction of text, an invisible character and a line separator.
+    let path = "/tmp/\u{7f}\u{9b}31m\u{202e}gnp\u{200b}\u{2028}\n";
+    let mut event = event("registry.example/app");
+    event.caller = Some(AuditCaller {
+        uid: 1000,
+        gid: 1000,
+        pid: 4711,
+        executable: path.to_owned(),
+        unit: None,
+        container: None,
+        pod: None,
+        attested_by: "pidfd",
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("audit.log");
+    let log = AuditLog::open(&to_file(&file, 1 << 20, 1)).unwrap();
+    let mut stream = log.subscribe().unwrap();
+    log.record(&event);
+    log.close();
+    let line = fs::read_to_string(&file).unwrap();
+    assert_eq!(format!("{}\n", stream.recv().await.unwrap()), line);
+    assert!(line.trim_end().bytes().all(|byte| matches!(byte, b' '..=b'~')), "{line:?}");
+    let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(read["caller"]["executable"], path, "it says the same");
+}
+
 #[test]
 fn a_full_file_makes_way_for_a_new_one() {
     let directory = tempfile::tempdir().unwrap();
