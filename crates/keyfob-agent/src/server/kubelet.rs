@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 use keyfob_api::{
     AuthConfig, CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, GoDuration,
+    RequestError,
 };
 use keyfob_host::GivenToken;
 
@@ -24,12 +25,8 @@ pub(super) async fn respond(
     requester: &Requester,
     body: &[u8],
 ) -> Result<Response<Body>, ApiError> {
-    let (version, request) = CredentialProviderRequest::decode(body).map_err(|error| {
-        // What the decoder says may quote the token.
-        attempt.reason = Some("the body is not a CredentialProviderRequest".to_owned());
-        let message = format!("the body is not a CredentialProviderRequest: {error}");
-        ApiError::new(ErrorCode::BadRequest, message)
-    })?;
+    let (version, request) =
+        CredentialProviderRequest::decode(body).map_err(|error| undecodable(&error))?;
     let CredentialProviderRequest { image, service_account_token, service_account_annotations } =
         request;
     if image.is_empty() {
@@ -55,6 +52,16 @@ pub(super) async fn respond(
         cache_key_type: CacheKeyType::Image,
     };
     Ok(response(StatusCode::OK, answer.encode(version).expose().clone()))
+}
+
+/// The refusal of a body that cannot be read. It has fixed texts and positions only, because the body may have a token anywhere.
+fn undecodable(error: &RequestError) -> ApiError {
+    let mut message = "the body is not a CredentialProviderRequest".to_owned();
+    if let RequestError::Json(error) = error {
+        message = format!("{message}: invalid JSON at {}", error.at);
+    }
+    ApiError::new(ErrorCode::BadRequest, message)
+        .help("send what a kubelet sends, in version v1, v1beta1 or v1alpha1 of credentialprovider.kubelet.k8s.io")
 }
 
 /// The credentials under keys that a kubelet tries in the same order: a longer key comes first. The last credential has the

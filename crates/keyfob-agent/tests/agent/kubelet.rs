@@ -97,6 +97,17 @@ async fn a_kubelet_goes_on_without_credentials_and_hears_of_failures() {
     for body in ["", "{}", &request("v2", &json!({})), &request("v1", &json!({"image": 7}))] {
         assert_eq!(ask(&agent, body).await.refusal().0, 400, "{body}");
     }
+    let message = "the body is not a CredentialProviderRequest";
+    for (body, position) in [
+        (format!("{{\n  \"serviceAccountToken\": {SECRET}"), ": invalid JSON at line 2, column 26"),
+        (json!({"kind": SECRET, "apiVersion": SECRET}).to_string(), ""),
+        (request("v1", &json!({"serviceAccountToken": {SECRET: SECRET}})), ""),
+        (request("v1", &json!({"serviceAccountAnnotations": {SECRET: [SECRET]}})), ""),
+    ] {
+        let refusal = ask(&agent, &body).await.refusal();
+        let expected = (400, "bad_request".to_owned(), format!("{message}{position}"));
+        assert_eq!(refusal, expected, "{body}");
+    }
     let nothing = request("v1", &json!({"image": ""}));
     assert_eq!(ask(&agent, &nothing).await.refusal().0, 400);
     rig.finish(agent).await;
@@ -210,7 +221,7 @@ async fn only_root_may_pass_a_token() {
         ask(&agent, &request("v1", &json!({"serviceAccountToken": token}))).await.refusal();
     assert_eq!((status, &*code), (403, "denied"), "{message}");
     assert_eq!(rig.plugins.runs(), 0);
-    // What is wrong with a request is told, and not written to the log: it may be the token.
+    // Neither the caller nor the log is told what stands in a request that cannot be read: it may be the token.
     let broken = request("v1", &json!({"serviceAccountToken": [token]}));
     assert_eq!(ask(&agent, &broken).await.refusal().0, 400);
     agent.stop().await;
