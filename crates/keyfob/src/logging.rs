@@ -42,11 +42,17 @@ impl LogArgs {
     pub(crate) fn start_service(&self) -> ServiceLog {
         let service = Self { verbose: self.verbose.saturating_add(1), log_format: self.log_format };
         #[cfg(feature = "otlp")]
-        if let Some((spans, exporter)) =
-            crate::otlp::OtlpLayer::from_environment(&keyfob_exec::SystemEnvironment)
-        {
-            service.start_with(spans);
-            return ServiceLog { _exporter: Some(exporter) };
+        match crate::otlp::OtlpLayer::from_environment(&keyfob_exec::SystemEnvironment) {
+            Ok(None) => {}
+            Ok(Some((spans, exporter))) => {
+                service.start_with(spans);
+                return ServiceLog { _exporter: Some(exporter) };
+            }
+            Err(error) => {
+                service.start();
+                tracing::warn!(error = %keyfob_api::Chain(&error), "no spans are sent to the collector");
+                return ServiceLog::default();
+            }
         }
         service.start();
         ServiceLog::default()

@@ -6,18 +6,22 @@
 //! sent. It has a thread of its own, so that it needs nothing of the agent's runtime. At the end of the process, [`Exporter`] sends the
 //! spans that wait.
 
+mod headers;
 mod json;
 
 use std::{
+    io,
     sync::{Arc, mpsc::RecvTimeoutError},
     thread,
     time::{Duration, SystemTime},
 };
 
 use aws_lc_rs::rand;
+use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 use keyfob_exec::{Clock, Environment, SystemClock};
 use keyfob_net::Clients;
 use serde_json::Value;
+use thiserror::Error;
 use tokio::{
     runtime,
     sync::{
@@ -45,6 +49,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the end of the process waits for the spans that are left. A service manager has more patience, and so has the thread that
 /// ends the process after a signal.
 const LAST_SPANS: Duration = Duration::from_millis(1500);
+
+/// Why no spans are sent although a collector is named.
+#[derive(Debug, Error)]
+pub(crate) enum OtlpError {
+    #[error(transparent)]
+    Headers(#[from] headers::HeadersError),
+    #[error("the thread that sends them cannot start")]
+    Thread(#[from] io::Error),
+}
 
 /// Spans that end are put into the queue.
 pub(crate) struct OtlpLayer {
@@ -82,21 +95,26 @@ struct SpanRecord {
     attributes: Vec<(&'static str, Value)>,
 }
 
-/// Where spans are sent, and from which host.
+/// Where spans are sent, how, and from which host.
 struct Collector {
     endpoint: String,
+    headers: HeaderMap,
     clients: Clients,
     host: String,
 }
 
 impl OtlpLayer {
     /// Nothing if no collector is named. Starts the thread that sends.
-    pub(crate) fn from_environment(environment: &dyn Environment) -> Option<(Self, Exporter)> {
-        let endpoint = endpoint(environment)?;
+    pub(crate) fn from_environment(
+        environment: &dyn Environment,
+    ) -> Result<Option<(Self, Exporter)>, OtlpError> {
+        let Some(endpoint) = endpoint(environment) else { return Ok(None) };
         let (queue, spans) = mpsc::channel(QUEUE);
         let clients = Clients::builder().proxies(environment).connect_timeout(PATIENCE).build();
-        let collector = Collector { endpoint, clients, host: host_name() };
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let mut headers = headers::headers(environment)?;
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let collector = Collector { endpoint, headers, clients, host: host_name() };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         let (ends, ended) = std::sync::mpsc::channel();
         let send = move || {
@@ -104,9 +122,9 @@ impl OtlpLayer {
             let _ends = ends;
             runtime.block_on(send_all(spans, &collector, stopped));
         };
-        thread::Builder::new().name("otlp".to_owned()).spawn(send).ok()?;
+        thread::Builder::new().name("otlp".to_owned()).spawn(send)?;
         let layer = Self { queue, clock: Arc::new(SystemClock) };
-        Some((layer, Exporter { stop: Some(stop), ended }))
+        Ok(Some((layer, Exporter { stop: Some(stop), ended })))
     }
 
     /// The spans of our own libraries: those of others may have anything in their attributes.
@@ -201,7 +219,7 @@ async fn send_all(
         batch.clear();
         let sent = timeout(PATIENCE, collector.send(body)).await;
         if !matches!(sent, Ok(Some(()))) {
-            // The address may have a password in it, and what the collector says is its own.
+            // The address may have a password in it, the headers have one, and what the collector says is its own.
             tracing::debug!(count, "the collector did not take these spans");
         }
     }
@@ -210,8 +228,7 @@ async fn send_all(
 impl Collector {
     async fn send(&self, body: String) -> Option<()> {
         let client = self.clients.client(self.endpoint.starts_with("https://")).ok()?;
-        let request =
-            client.post(&self.endpoint).header("content-type", "application/json").body(body);
+        let request = client.post(&self.endpoint).headers(self.headers.clone()).body(body);
         request.send().await.ok()?.status().is_success().then_some(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     thread,
     time::{Duration, Instant},
@@ -19,6 +19,7 @@ use crate::{
 };
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 /// What the span of a request has in it.
 const REQUEST: &str = r#""name":"request""#;
 
@@ -31,13 +32,14 @@ fn collect(listener: &TcpListener, requests: usize) -> Vec<String> {
     let mut bodies: Vec<String> = Vec::new();
     while bodies.concat().matches(REQUEST).count() < requests {
         let mut stream = BufReader::new(listener.accept().unwrap().0);
-        bodies.push(read_post(&mut stream));
+        bodies.push(read_post(&mut stream).1);
         accept_post(&mut stream);
     }
     bodies
 }
 
-fn read_post(stream: &mut BufReader<TcpStream>) -> String {
+/// The head and the body of a request.
+fn read_post(stream: &mut BufReader<TcpStream>) -> (String, String) {
     let (mut head, mut length) = (String::new(), 0);
     while !head.ends_with("\r\n\r\n") {
         let start = head.len();
@@ -49,7 +51,7 @@ fn read_post(stream: &mut BufReader<TcpStream>) -> String {
     assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
     let mut body = vec![0; length];
     stream.read_exact(&mut body).unwrap();
-    String::from_utf8(body).unwrap()
+    (head, String::from_utf8(body).unwrap())
 }
 
 fn accept_post(stream: &mut BufReader<TcpStream>) {
@@ -130,7 +132,7 @@ fn the_last_spans_are_sent_before_the_agent_ends() {
     assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
     // The collector answers the first batch only when the agent has stopped to serve. Until then the other spans wait.
     let mut stream = BufReader::new(listener.accept().unwrap().0);
-    let mut bodies = vec![read_post(&mut stream)];
+    let mut bodies = vec![read_post(&mut stream).1];
     for _ in 0..3 {
         assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
     }
@@ -147,6 +149,44 @@ fn the_last_spans_are_sent_before_the_agent_ends() {
     drop(TcpStream::connect(address));
     bodies.extend(collector.join().unwrap());
     assert_eq!(spans(&bodies).iter().filter(|span| span["name"] == "request").count(), 4);
+}
+
+#[test]
+fn a_collector_gets_the_headers_of_the_environment_and_nobody_else_does() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    // `hunter2` must not be in the log of any agent of these tests.
+    let headers = "authorization=Bearer%20hunter2-collector, x-tenant=blue";
+    let variables = [(ENDPOINT, &*endpoint), (HEADERS, headers)];
+    let agent = RunningAgent::with_environment(node(), &own_rule("r.example"), &variables);
+    assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
+    let mut stream = BufReader::new(listener.accept().unwrap().0);
+    let (head, body) = read_post(&mut stream);
+    for line in [
+        "authorization: Bearer hunter2-collector",
+        "x-tenant: blue",
+        "content-type: application/json",
+    ] {
+        assert_eq!(head.lines().filter(|each| *each == line).count(), 1, "{line}: {head}");
+    }
+    LeakCheck::new(["hunter2"]).text("the spans", &body);
+    drop((listener, stream));
+    agent.stop();
+}
+
+#[test]
+fn headers_that_cannot_be_used_are_reported_and_nothing_is_sent_without_them() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let variables = [(ENDPOINT, &*endpoint), (HEADERS, "x-tenant=blue,Bearer hunter2-collector")];
+    let agent = RunningAgent::with_environment(node(), &own_rule("r.example"), &variables);
+    assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
+    let (_, said) = agent.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let line = "WARN keyfob::logging: no spans are sent to the collector error=entry 2 of OTEL_EXPORTER_OTLP_HEADERS has no `=`; ";
+    assert!(said.stderr.contains(line), "{}", said.stderr);
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
