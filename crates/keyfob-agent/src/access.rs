@@ -9,7 +9,10 @@ mod requester;
 
 use std::{
     fmt,
+    future::poll_fn,
+    pin::pin,
     sync::Arc,
+    task::Poll,
     time::{Duration, SystemTime},
 };
 
@@ -264,14 +267,16 @@ impl Shared {
         self.enter(&requester.key()).map(Some)
     }
 
-    /// Counts a process in a pod while that pod is looked up, because the API server may keep it waiting. It is not known yet whose pod it is.
-    fn await_pod(&self, caller: &Caller) -> Result<Option<ActiveRequest>, ApiError> {
-        match caller.place {
-            CallerPlace::Container { pod_uid: Some(_), .. } => {
-                self.enter(&CallerKey::Container(caller.uid)).map(Some)
-            }
-            _ => Ok(None),
+    /// Finds the pod of a process that has just connected. While that must wait for the API server, it counts as a request under way:
+    /// nobody knows yet whose pod it is. Callers in pods that are known already do not wait, and are never refused because of others.
+    async fn find_pod_or_wait(&self, caller: Caller) -> Result<Requester, ApiError> {
+        let mut finding = pin!(self.find_pod(caller));
+        let at_once = poll_fn(|context| Poll::Ready(finding.as_mut().poll(context))).await;
+        if let Poll::Ready(found) = at_once {
+            return found;
         }
+        let _active = self.enter(&CallerKey::UnknownPod)?;
+        finding.await
     }
 
     fn enter(&self, caller: &CallerKey) -> Result<ActiveRequest, ApiError> {

@@ -16,24 +16,27 @@ const MAX_CALLERS: usize = 4096;
 /// How many seconds' worth of requests a caller may make at once.
 const BURST_SECONDS: f64 = 2.0;
 
-/// Who counts as one caller: nothing that a caller can choose itself, such as the name of its cgroup.
+/// Who counts as one caller: nothing that a caller can choose itself, such as the name of its cgroup. In user namespaces, a user may have
+/// 65,536 user ids (`/etc/subuid`), so user ids tell only processes on the host apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CallerKey {
     /// A user's processes on the host.
     User(u32),
     /// A pod, by its uid.
     Pod(String),
-    /// A user's processes in containers that are no pods.
-    Container(u32),
-    /// A user's processes that could not be attested.
+    /// All processes in containers that are no pods.
+    Container,
+    /// All processes in pods that are being looked up.
+    UnknownPod,
+    /// Processes that could not be attested: those of all users, unless there is a reason to tell one apart.
     Unattested(Option<u32>),
 }
 
 impl CallerKey {
-    /// Whose share of the log a request takes. Anybody can have many user ids in containers of their own, so these share one.
+    /// Whose share of the log a request takes. Those who can be anybody share one.
     pub(crate) fn for_log(self) -> Self {
         match self {
-            Self::Container(_) | Self::Unattested(_) => Self::Unattested(None),
+            Self::Container | Self::UnknownPod | Self::Unattested(_) => Self::Unattested(None),
             key @ (Self::User(_) | Self::Pod(_)) => key,
         }
     }
@@ -182,11 +185,11 @@ mod tests {
         let second = active.enter(&caller, limits);
         assert!(first.is_ok() && second.is_ok());
         assert_eq!(active.enter(&caller, limits).unwrap_err(), TooManyActive::OfCaller(2));
-        let third = active.enter(&CallerKey::Container(0), limits).unwrap();
-        let another = active.enter(&CallerKey::Container(1), limits);
+        let third = active.enter(&CallerKey::Container, limits).unwrap();
+        let another = active.enter(&CallerKey::User(1), limits);
         assert_eq!(another.unwrap_err(), TooManyActive::OfAll(3), "all callers share one limit");
         drop(first);
-        assert!(active.enter(&CallerKey::Container(1), limits).is_ok());
+        assert!(active.enter(&CallerKey::User(1), limits).is_ok());
         drop((second, third));
         let counts = active.counts.lock().unwrap();
         assert!(counts.by_caller.is_empty() && counts.all == 0);
@@ -194,8 +197,8 @@ mod tests {
 
     #[test]
     fn callers_that_may_have_many_user_ids_share_one_part_of_the_log() {
-        let shared = CallerKey::Container(100_000).for_log();
-        assert_eq!(CallerKey::Container(100_001).for_log(), shared);
+        let shared = CallerKey::Container.for_log();
+        assert_eq!(CallerKey::UnknownPod.for_log(), shared);
         assert_eq!(CallerKey::Unattested(Some(100_001)).for_log(), shared);
         assert_eq!(CallerKey::User(1000).for_log(), CallerKey::User(1000));
     }

@@ -111,8 +111,7 @@ impl<'a> Attempt<'a> {
 
     async fn requester(&self) -> Result<Requester, ApiError> {
         let caller = self.shared.attest_process(self.peer)?;
-        let _active = self.shared.await_pod(&caller)?;
-        self.shared.find_pod(caller).await
+        self.shared.find_pod_or_wait(caller).await
     }
 
     /// Notes a provider of what is told.
@@ -196,8 +195,8 @@ impl<'a> Attempt<'a> {
     }
 
     fn key(&self) -> CallerKey {
-        let unattested = || CallerKey::Unattested(self.peer.map(PeerProcess::uid));
-        self.requester.as_ref().map_or_else(unattested, |requester| requester.key())
+        let requester = self.requester.as_ref();
+        requester.map_or(CallerKey::Unattested(None), |requester| requester.key())
     }
 
     fn audited(&self, granted: &GrantedCredential) -> AuditCredential {

@@ -47,7 +47,7 @@ impl Requester {
     pub(crate) fn key(&self) -> CallerKey {
         match (&self.pod, &self.caller.place) {
             (Some(pod), _) => CallerKey::Pod(pod.uid.clone()),
-            (None, CallerPlace::Container { .. }) => CallerKey::Container(self.caller.uid),
+            (None, CallerPlace::Container { .. }) => CallerKey::Container,
             (None, CallerPlace::Host { .. }) => CallerKey::User(self.caller.uid),
         }
     }

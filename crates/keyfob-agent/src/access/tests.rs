@@ -15,12 +15,18 @@ use crate::{Agent, AgentBuilder, AgentConfig, NodePod, NodePods, PodsUnavailable
 
 const CREDENTIALS: RequestKind = RequestKind { path: "/v1/credentials", gives_logins: true };
 
-/// What an API server says about any pod.
+/// What an API server says about pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pods {
+    /// Every pod is one of service account `team/cart`.
     Listed,
+    /// Every pod is one of this namespace, with a service account named `cart`.
+    Of(&'static str),
     Unavailable,
+    /// The pods are still being listed.
     Late,
+    /// The same, and pod 9 is known already.
+    LateButOne,
 }
 
 impl NodePods for Pods {
@@ -29,36 +35,59 @@ impl NodePods for Pods {
         uid: &'a str,
     ) -> BoxFuture<'a, Result<Option<Arc<NodePod>>, PodsUnavailable>> {
         let text = |text: &str| text.to_owned();
-        let (namespace, name, uid) = (text("team"), text("web"), text(uid));
-        let pod = NodePod { namespace, name, uid, service_account: text("cart") };
-        Box::pin(async {
+        let namespace = text(if let Self::Of(namespace) = self { namespace } else { "team" });
+        let is_known = uid == pod_uid(9);
+        let (name, uid, service_account) = (text("web"), text(uid), text("cart"));
+        let pod = NodePod { namespace, name, uid, service_account };
+        Box::pin(async move {
             match self {
-                Self::Listed => Ok(Some(Arc::new(pod))),
+                Self::Listed | Self::Of(_) => Ok(Some(Arc::new(pod))),
+                Self::LateButOne if is_known => Ok(Some(Arc::new(pod))),
                 Self::Unavailable => {
                     Err(PodsUnavailable::new(io::Error::other("the server is down")))
                 }
-                Self::Late => std::future::pending().await,
+                Self::Late | Self::LateButOne => std::future::pending().await,
             }
         })
     }
 }
 
+fn pod_uid(number: u32) -> String {
+    format!("{number:08}-0000-0000-0000-000000000000")
+}
+
 /// Root in a container of a pod.
 fn process_of_pod(folder: &TempDir, number: u32) -> PeerProcess {
+    process(folder, number, 0, &format!("/kubepods/pod{}/{}", pod_uid(number), "b2".repeat(32)))
+}
+
+/// A user in a container that is not one of a pod.
+fn process_of_container(folder: &TempDir, number: u32, uid: u32) -> PeerProcess {
+    process(folder, number, uid, &format!("/docker/{}", "b2".repeat(32)))
+}
+
+fn process(folder: &TempDir, number: u32, uid: u32, cgroup: &str) -> PeerProcess {
     let path = folder.path().join(number.to_string());
     fs::create_dir_all(path.join("ns")).unwrap();
-    let pod = format!("{number:08}-0000-0000-0000-000000000000");
-    fs::write(path.join("cgroup"), format!("0::/kubepods/pod{pod}/{}\n", "b2".repeat(32))).unwrap();
-    let ids = "0\t0\t0\t0";
-    let status = format!("State:\tS (sleeping)\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t \n");
-    fs::write(path.join("status"), status).unwrap();
+    fs::write(path.join("cgroup"), format!("0::{cgroup}\n")).unwrap();
+    write_status(folder, number, "S (sleeping)", uid);
     for link in ["exe", "root", "ns/pid", "ns/user"] {
         symlink("/", path.join(link)).unwrap();
     }
-    PeerProcess::from_parts(0, 0, 4711, None, File::open(path).unwrap().into())
+    PeerProcess::from_parts(uid, uid, 4711, None, File::open(path).unwrap().into())
+}
+
+fn write_status(folder: &TempDir, number: u32, state: &str, uid: u32) {
+    let ids = format!("{uid}\t{uid}\t{uid}\t{uid}");
+    let status = format!("State:\t{state}\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t \n");
+    fs::write(folder.path().join(number.to_string()).join("status"), status).unwrap();
 }
 
 fn agent(folder: &TempDir, pods: Pods) -> Agent {
+    agent_with_rule(folder, pods, "{name: team, callers: {namespaces: [team]}, action: Allow}")
+}
+
+fn agent_with_rule(folder: &TempDir, pods: Pods, rule: &str) -> Agent {
     let shown = folder.path().display();
     fs::create_dir(folder.path().join("plugins")).unwrap();
     let providers = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n\
@@ -67,7 +96,7 @@ fn agent(folder: &TempDir, pods: Pods) -> Agent {
     let text = format!(
         "apiVersion: {}\nkind: {}\nproviderConfig: {shown}/providers.yaml\npluginDirectory: {shown}/plugins\n\
          listeners: {{agent: {{path: {shown}/agent.sock}}}}\naudit: {{to: file, path: {shown}/audit.log}}\n\
-         limits: {{connections: 16}}\nrules:\n- {{name: team, callers: {{namespaces: [team]}}, action: Allow}}\n",
+         limits: {{connections: 16}}\nrules:\n- {rule}\n",
         crate::AGENT_API_VERSION,
         crate::AGENT_KIND
     );
@@ -167,4 +196,76 @@ async fn pods_that_run_as_root_leave_connections_to_the_kubelet() {
     kubelet.pod = None;
     kubelet.caller.place = CallerPlace::Host { unit: None };
     assert!(shared.activate(&kubelet).unwrap().is_none(), "root on the host is not counted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_in_a_pod_that_is_known_do_not_wait_behind_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::LateButOne);
+    let (unknown, known) = (process_of_pod(&folder, 1), process_of_pod(&folder, 9));
+    let attempt = |peer| Attempt::new(&agent.shared, Some(peer), CREDENTIALS);
+    let mut waiting: Vec<_> = (0..4).map(|_| attempt(&unknown)).collect();
+    let mut waiting: Vec<_> = waiting.iter_mut().map(|each| Box::pin(each.identify())).collect();
+    for each in &mut waiting {
+        assert!(timeout(Duration::from_secs(1), each).await.is_err(), "it waits");
+    }
+    assert!(attempt(&unknown).identify().await.is_err(), "no more may wait");
+    let mut attempt = attempt(&known);
+    let requester = timeout(Duration::from_secs(1), attempt.identify()).await;
+    let requester = requester.expect("it is found at once").unwrap();
+    assert_eq!(requester.pod.as_ref().map(|pod| pod.uid.clone()), Some(pod_uid(9)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_ids_in_containers_do_not_multiply_what_a_caller_may_ask() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::Listed);
+    let limit = agent.shared.config().limits.requests_per_second;
+    let mut admitted = 0;
+    for number in 0..4 {
+        // The subordinate ids of one user.
+        let peer = process_of_container(&folder, number, 100_000 + number);
+        for _ in 0..limit {
+            let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
+            admitted += u32::from(attempt.identify().await.is_ok());
+        }
+    }
+    assert_eq!(admitted, 2 * limit, "a burst of two seconds, for all of them together");
+
+    let mut active = Vec::new();
+    for number in 0..4 {
+        let peer = process_of_container(&folder, 10 + number, 100_000 + number);
+        let requester = agent.shared.attest(Some(&peer)).await.unwrap();
+        active.extend((0..2).filter_map(|_| agent.shared.activate(&requester).ok()));
+    }
+    assert_eq!(active.len(), 4, "a quarter of sixteen connections");
+}
+
+fn wanted(repository: &Repository) -> Wanted<'_> {
+    Wanted { repository, fresh_for: Duration::ZERO, token: None }
+}
+
+#[tokio::test]
+async fn a_rule_for_a_service_account_is_not_for_one_of_the_same_name_in_another_namespace() {
+    // Nothing is installed, so whoever is allowed hears that the plugin failed.
+    for (pods, code) in [(Pods::Listed, ErrorCode::Failed), (Pods::Of("other"), ErrorCode::Denied)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let rule = "{name: cart, callers: {serviceAccounts: [team/cart]}, action: Allow}";
+        let agent = agent_with_rule(&folder, pods, rule);
+        let peer = process_of_pod(&folder, 1);
+        let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
+        let requester = attempt.identify().await.unwrap();
+        let repository = Repository::of_image("registry.example/app").unwrap();
+
+        let result = agent.shared.grant(&mut attempt, &requester, wanted(&repository)).await;
+
+        let error = result.unwrap_err();
+        assert_eq!(error.code, code, "{pods:?}: {}", error.message);
+        if code == ErrorCode::Denied {
+            let expected =
+                "no rule allows registry.example/app to a pod of service account other/cart";
+            assert_eq!(error.message, expected);
+        }
+    }
 }
