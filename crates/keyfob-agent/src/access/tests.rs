@@ -269,3 +269,42 @@ async fn a_rule_for_a_service_account_is_not_for_one_of_the_same_name_in_another
         }
     }
 }
+
+/// Time stands still, so every answer comes at once.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_exits_before_an_answer_that_comes_at_once_gets_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::Listed);
+    let peer = process_of_pod(&folder, 1);
+    let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
+    let requester = attempt.identify().await.unwrap();
+    agent.shared.attest_again(&attempt, &requester).await.expect("it is still there");
+
+    write_status(&folder, 1, "Z (zombie)", 0);
+
+    assert!(attempt.elapsed() < FACTS_ARE_RECENT);
+    let error = agent.shared.attest_again(&attempt, &requester).await.unwrap_err();
+    let message =
+        "the caller could not be identified: the process that opened the connection has exited";
+    assert_eq!((error.code, &*error.message), (ErrorCode::Denied, message));
+    let repository = Repository::of_image("registry.example/app").unwrap();
+    let result = agent.shared.grant(&mut attempt, &requester, wanted(&repository)).await;
+    assert_eq!(result.unwrap_err().message, message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_about_a_caller_is_read_again_after_a_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::Listed);
+    let peer = process_of_pod(&folder, 1);
+    let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
+    let requester = attempt.identify().await.unwrap();
+    write_status(&folder, 1, "S (sleeping)", 65534);
+    agent.shared.attest_again(&attempt, &requester).await.expect("its facts are recent");
+
+    tokio::time::advance(FACTS_ARE_RECENT).await;
+
+    let error = agent.shared.attest_again(&attempt, &requester).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Denied);
+    assert!(error.message.contains("connected as user 0, and now has"), "{}", error.message);
+}

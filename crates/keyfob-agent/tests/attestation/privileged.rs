@@ -44,7 +44,7 @@ fn a_process_that_changes_its_user_or_group_is_refused() {
 #[ignore = "needs root: .ci/run attestation"]
 fn a_process_that_changes_its_user_while_its_plugin_runs_gets_nothing() {
     run(async {
-        let mut attack = Attack::new();
+        let mut attack = Attack::new().await;
         let held = attack.ask().await;
         attack.puppet.order("setuid 65534");
         attack.puppet.order("receive");
@@ -57,7 +57,7 @@ fn a_process_that_changes_its_user_while_its_plugin_runs_gets_nothing() {
 #[ignore = "needs root: .ci/run attestation"]
 fn a_process_that_changes_its_user_before_it_asks_gets_nothing() {
     run(async {
-        let mut attack = Attack::new();
+        let mut attack = Attack::new().await;
         attack.puppet.order("setuid 65534");
         attack.puppet.order(&format!("send {}", request()));
         attack.puppet.order("receive");
@@ -154,7 +154,7 @@ fn reuses_the_id_of_a_caller() {
     }
     run(async {
         // It has left its connection to a child, and another process has its id.
-        let mut attack = Attack::new();
+        let mut attack = Attack::new().await;
         let id = attack.puppet.id();
         attack.puppet.tell("leave");
         attack.puppet.reap();
@@ -163,7 +163,7 @@ fn reuses_the_id_of_a_caller() {
         attack.ends_with_a_refusal("the process that opened the connection has exited").await;
 
         // The same while its plugin runs.
-        let mut attack = Attack::new();
+        let mut attack = Attack::new().await;
         let held = attack.ask().await;
         let id = attack.puppet.id();
         attack.puppet.tell("leave");

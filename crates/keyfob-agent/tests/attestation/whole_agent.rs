@@ -1,14 +1,18 @@
 //! The same attacks on an agent that serves: they end with a refusal, also if the process was what it should be when it asked.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 
 use crate::{
     plugins::SECRET,
     puppet::Puppet,
     rig::{APP, Rig, RunningAgent, eventually},
 };
+
+/// Longer than the agent relies on what it read about a caller (`FACTS_ARE_RECENT`, 10 ms). Before that it only makes sure that the
+/// caller has not exited, so a plugin that ends at once would not show whether the other facts are read again.
+const FACTS_ARE_OLD: Duration = Duration::from_millis(50);
 
 /// A request for credentials, in one line.
 pub(crate) fn request() -> String {
@@ -27,19 +31,24 @@ pub(crate) struct Attack {
 }
 
 impl Attack {
-    pub(crate) fn new() -> Self {
+    /// Returns when the agent has accepted the connection, and so knows who the process is.
+    pub(crate) async fn new() -> Self {
         let rig = Rig::new();
         let agent = rig.start();
         let mut puppet = Puppet::start();
         puppet.connect(&agent.socket.path);
+        let open = r#"keyfob_agent_connections{listener="agent"}"#;
+        eventually("it is connected", || async { agent.metric(open).await == "1" }).await;
         Self { rig, agent, puppet }
     }
 
-    /// The process asks; its plugin runs until the result is dropped.
+    /// The process asks; its plugin runs until the result is dropped. By then the agent must read the facts about the caller again.
     pub(crate) async fn ask(&mut self) -> watch::Sender<()> {
         let held = self.rig.plugins.hold();
         self.puppet.order(&format!("send {}", request()));
         eventually("the plugin runs", || async { self.rig.plugins.running() == 1 }).await;
+        // The facts were read before the plugin was started, and a sleep is never shorter than it should be.
+        sleep(FACTS_ARE_OLD).await;
         held
     }
 
@@ -69,7 +78,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
 #[test]
 fn a_process_that_stays_gets_its_answer() {
     run(async {
-        let mut attack = Attack::new();
+        let mut attack = Attack::new().await;
         let held = attack.ask().await;
         attack.puppet.order("receive");
         drop(held);
@@ -85,7 +94,7 @@ fn a_process_that_stays_gets_its_answer() {
 #[test]
 fn a_process_that_exits_while_its_plugin_runs_leaves_nothing_to_its_children() {
     run(async {
-        let mut attack = Attack::new();
+        let mut attack = Attack::new().await;
         let held = attack.ask().await;
         attack.puppet.tell("leave");
         attack.puppet.wait_until_it_exits();
@@ -97,7 +106,7 @@ fn a_process_that_exits_while_its_plugin_runs_leaves_nothing_to_its_children() {
 #[test]
 fn a_process_that_runs_another_program_while_its_plugin_runs_gets_nothing() {
     run(async {
-        let mut attack = Attack::new();
+        let mut attack = Attack::new().await;
         let held = attack.ask().await;
         let program = format!("/proc/{}/exe", attack.puppet.id());
         let before = std::fs::read_link(&program).unwrap();
@@ -114,7 +123,7 @@ fn a_process_that_runs_another_program_while_its_plugin_runs_gets_nothing() {
 #[test]
 fn a_child_that_asks_over_the_connection_of_its_parent_gets_nothing() {
     run(async {
-        let mut attack = Attack::new();
+        let mut attack = Attack::new().await;
         attack.puppet.tell("leave");
         attack.puppet.wait_until_it_exits();
         attack.puppet.send_through_its_heir(&request());
