@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use crate::{outcome::Outcome, text::on_one_line};
+
 const DEFAULT_SOCKET: &str = "/run/keyfob/agent.sock";
 /// A kubelet kills a plugin after a minute. This leaves time to report the reason.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(55);
@@ -30,6 +32,8 @@ options:
                          refuse: fail with the reason; run: become PROGRAM, with the same request on stdin.
                          An agent that denies or fails is not down.
 ";
+
+const DOCKER_USAGE: &str = "usage: docker-credential-keyfob get|list|store|erase|version";
 
 /// What to do.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
@@ -82,12 +86,36 @@ impl Role {
     }
 }
 
-/// Reads the arguments, of which the first is the program's name, and for what they do not say the environment. An error is
-/// one line.
+/// Why there is nothing to do, on one line.
+#[cfg_attr(test, derive(Debug, PartialEq, Eq))]
+pub(crate) struct ArgsError {
+    message: String,
+    /// Whether it is docker or another of its clients that reads what is printed.
+    is_for_docker: bool,
+}
+
+impl ArgsError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_for_docker: false }
+    }
+
+    /// Docker's clients show what a helper prints on stdout, and expect the exit code 1.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let Self { message, is_for_docker } = self;
+        let outcome = Outcome::wrong_arguments(message);
+        if *is_for_docker {
+            Outcome { code: 1, ..outcome }.with_stdout(format!("{}\n", on_one_line(message)))
+        } else {
+            outcome
+        }
+    }
+}
+
+/// Reads the arguments, of which the first is the program's name, and for what they do not say the environment.
 pub(crate) fn parse(
     mut args: impl Iterator<Item = OsString>,
     env: impl Fn(&str) -> Option<OsString>,
-) -> Result<Command, String> {
+) -> Result<Command, ArgsError> {
     let program = args.next().unwrap_or_default();
     let role = match Role::of_program(&program) {
         Some(role) => role,
@@ -95,15 +123,24 @@ pub(crate) fn parse(
             Some("provider") => Role::Provider,
             Some("docker") => Role::Docker,
             Some("--help" | "-h" | "help") => return Ok(Command::Help),
-            Some("--version" | "-V") => return Ok(Command::Version),
-            Some(word) => return Err(format!("unknown command {word:?}")),
-            None => return Err("a command is missing: provider or docker".to_owned()),
+            Some("--version" | "-V" | "-v") => return Ok(Command::Version),
+            Some(word) => return Err(ArgsError::new(format!("unknown command {word:?}"))),
+            None => return Err(ArgsError::new("a command is missing: provider or docker")),
         },
     };
-    match Given::collect(args)? {
-        Given { help: true, .. } => Ok(Command::Help),
-        Given { version: true, .. } => Ok(Command::Version),
-        given => given.command(&role, env),
+    command(&role, args, env)
+        .map_err(|message| ArgsError { message, is_for_docker: matches!(role, Role::Docker) })
+}
+
+fn command(
+    role: &Role,
+    args: impl Iterator<Item = OsString>,
+    env: impl Fn(&str) -> Option<OsString>,
+) -> Result<Command, String> {
+    match (Given::collect(args)?, role) {
+        (Given { help: true, .. }, _) => Ok(Command::Help),
+        (Given { version: true, .. }, Role::Provider) => Ok(Command::Version),
+        (given, _) => given.command(role, env),
     }
 }
 
@@ -138,7 +175,7 @@ impl Given {
                     given.help = true;
                     continue;
                 }
-                "--version" | "-V" => {
+                "--version" | "-V" | "-v" => {
                     given.version = true;
                     continue;
                 }
@@ -189,7 +226,10 @@ impl Given {
                 if self.if_down.is_some() || self.program.is_some() {
                     return Err("--if-down is an option of `keyfob-relay provider`".to_owned());
                 }
-                Ok(Command::Docker { agent, action: docker_action(&self.words)? })
+                // Docker's own helpers have it as an option too.
+                let action =
+                    if self.version { DockerAction::Version } else { docker_action(&self.words)? };
+                Ok(Command::Docker { agent, action })
             }
         }
     }
@@ -218,7 +258,7 @@ fn if_down(given: Option<OsString>, program: Option<Vec<OsString>>) -> Result<If
 
 fn docker_action(words: &[OsString]) -> Result<DockerAction, String> {
     let [word] = words else {
-        return Err("one action is needed: get, list, store, erase or version".to_owned());
+        return Err(format!("one action is needed; {DOCKER_USAGE}"));
     };
     match word.to_str() {
         Some("get") => Ok(DockerAction::Get),
@@ -226,10 +266,7 @@ fn docker_action(words: &[OsString]) -> Result<DockerAction, String> {
         Some("store") => Ok(DockerAction::Store),
         Some("erase") => Ok(DockerAction::Erase),
         Some("version") => Ok(DockerAction::Version),
-        _ => Err(format!(
-            "unknown action \"{}\": get, list, store, erase or version",
-            word.display()
-        )),
+        _ => Err(format!("unknown action: {}; {DOCKER_USAGE}", word.display())),
     }
 }
 
@@ -265,7 +302,7 @@ mod tests {
         let find = |name: &str| {
             env.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         };
-        parse(line.split(' ').map(OsString::from), find)
+        parse(line.split(' ').map(OsString::from), find).map_err(|error| error.message)
     }
 
     fn options(socket: &str, millis: u64) -> AgentOptions {
@@ -336,11 +373,11 @@ mod tests {
             ),
             (
                 "docker-credential-keyfob",
-                "one action is needed: get, list, store, erase or version",
+                "one action is needed; usage: docker-credential-keyfob get|list|store|erase|version",
             ),
             (
                 "docker-credential-keyfob put",
-                "unknown action \"put\": get, list, store, erase or version",
+                "unknown action: put; usage: docker-credential-keyfob get|list|store|erase|version",
             ),
         ];
         for (line, expected) in cases {

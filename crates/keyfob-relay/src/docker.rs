@@ -16,12 +16,19 @@ use crate::{
 /// The text by which docker and containers/image recognise that there are no credentials.
 const NOT_FOUND: &str = "credentials not found in native keychain\n";
 
+/// What docker's own helpers say if nothing is asked for.
+const NO_SERVER_URL: &str = "no credentials server URL\n";
+
 /// `list` needs no login anywhere, so an agent that takes longer is as good as down.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(agent: &AgentOptions, action: DockerAction) -> Outcome {
     match action {
         DockerAction::Get => match stdin::read() {
+            Ok(server) if server.trim_ascii().is_empty() => {
+                Outcome::failure(format!("keyfob-relay: {NO_SERVER_URL}"))
+                    .with_stdout(NO_SERVER_URL)
+            }
             Ok(server) => get(agent.post("/v1/docker/get", "text/plain", &server)),
             Err(error) => error,
         },

@@ -66,6 +66,6 @@ fn outcome(
         Ok(Command::Version) => {
             Outcome::success(concat!("keyfob-relay ", env!("CARGO_PKG_VERSION"), "\n"))
         }
-        Err(error) => Outcome::wrong_arguments(&error),
+        Err(error) => error.outcome(),
     }
 }

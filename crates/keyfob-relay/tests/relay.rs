@@ -468,6 +468,28 @@ fn docker_shows_why_the_agent_cannot_be_asked() {
 }
 
 #[test]
+fn docker_is_told_on_stdout_what_is_wrong_with_a_request() {
+    let node = Node::new();
+    for nothing in ["", " \n"] {
+        let line = "no credentials server URL\n";
+        let report = format!("keyfob-relay: {line}");
+        assert_eq!(node.run("docker-credential-keyfob get", nothing), ran(1, line, report));
+    }
+    let usage = "usage: docker-credential-keyfob get|list|store|erase|version";
+    for (line, message) in [
+        ("docker-credential-keyfob frob", format!("unknown action: frob; {usage}")),
+        ("keyfob-relay docker \u{1b}[2J", format!("unknown action: \\u{{1b}}[2J; {usage}")),
+        ("docker-credential-keyfob", format!("one action is needed; {usage}")),
+        ("docker-credential-keyfob get extra", format!("one action is needed; {usage}")),
+        ("docker-credential-keyfob --socket", "--socket needs a value".to_owned()),
+    ] {
+        let report =
+            format!("keyfob-relay: {message}\nhelp: keyfob-relay --help lists the options\n");
+        assert_eq!(node.run(line, ""), ran(1, format!("{message}\n"), report), "{line}");
+    }
+}
+
+#[test]
 fn docker_lists_what_the_agent_has_and_nothing_without_an_agent() {
     let node = Node::new();
     let report = format!("keyfob-relay: {}\n", node.not_running());
@@ -499,7 +521,10 @@ fn help_and_versions_need_no_agent() {
     let node = Node::new();
     let version = env!("CARGO_PKG_VERSION");
     let helper = format!("docker-credential-keyfob ({}) {version}\n", env!("CARGO_PKG_REPOSITORY"));
-    assert_eq!(node.run("docker-credential-keyfob version", ""), ran(0, helper, ""));
+    for word in ["version", "--version", "-v"] {
+        let line = format!("docker-credential-keyfob {word}");
+        assert_eq!(node.run(&line, ""), ran(0, helper.clone(), ""), "{line}");
+    }
     assert_eq!(
         node.run("keyfob-relay --version", ""),
         ran(0, format!("keyfob-relay {version}\n"), "")

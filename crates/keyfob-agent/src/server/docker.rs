@@ -40,6 +40,10 @@ pub(super) async fn get(
         secret: &'a str,
     }
     let url = std::str::from_utf8(body).ok().map(str::trim).filter(|url| url.len() <= MAX_URL);
+    if url.is_some_and(is_of_namespace) {
+        let message = "there are no credentials for one namespace of a mirror";
+        return Err(ApiError::new(ErrorCode::NotFound, message));
+    }
     let repository = url.and_then(repository);
     let (Some(url), Some(repository)) = (url, repository) else {
         return Err(ApiError::new(ErrorCode::BadRequest, "the body is not the URL of a registry")
@@ -95,6 +99,15 @@ pub(super) async fn list(
     Ok(json(&registries))
 }
 
+/// Whether a server URL is one of nerdctl's for a namespace of a mirror: a mirror that serves the images of another registry. nerdctl keeps
+/// such logins apart from those of the mirror itself, so the mirror's own login is not what it asks for. Providers know no such
+/// logins, and an error would end the pull, which may not need one.
+fn is_of_namespace(url: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    url.starts_with("nerdctl-experimental://")
+        || form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "ns")
+}
+
 /// The repository of a server URL. Without a path it is the whole registry, `registry.example/`: plugins would take a bare host for the name
 /// of an image on Docker Hub.
 fn repository(url: &str) -> Option<Repository> {
@@ -105,6 +118,22 @@ fn repository(url: &str) -> Option<Repository> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nerdctl_marks_logins_for_a_namespace_of_a_mirror() {
+        for (url, expected) in [
+            ("mirror.example:5000?ns=docker.io", true),
+            ("https://mirror.example/v2/?x=1&ns=docker.io", true),
+            ("mirror.example/?ns=", true),
+            ("nerdctl-experimental://docker.io:443/host/mirror.example:443/v2", true),
+            ("nerdctl-experimental://docker.io:443/?endpoint=mirror.example:443", true),
+            ("mirror.example?x=ns", false),
+            ("mirror.example/ns=docker.io", false),
+            ("mirror.example", false),
+        ] {
+            assert_eq!(is_of_namespace(url), expected, "{url}");
+        }
+    }
 
     #[test]
     fn a_server_url_names_a_registry_and_perhaps_a_repository() {

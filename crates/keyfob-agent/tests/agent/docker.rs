@@ -33,8 +33,10 @@ async fn a_server_url_gets_the_login_of_its_registry() {
         let expected = json!({"ServerURL": url.trim(), "Username": user, "Secret": password(user)});
         assert_eq!((reply.status, reply.json()), (200, expected));
     }
-    let (status, code, _) = agent.socket.docker_get("https://nobody.example").await.refusal();
-    assert_eq!((status, &*code), (404, "not_found"));
+    for none in ["https://nobody.example", "registry.example?ns=docker.io"] {
+        let (status, code, _) = agent.socket.docker_get(none).await.refusal();
+        assert_eq!((status, &*code), (404, "not_found"), "{none}");
+    }
     for bad in ["", "https://", "https://user:pw@registry.example", &"x".repeat(3000)] {
         assert_eq!(agent.socket.docker_get(bad).await.refusal().0, 400, "{bad}");
     }
