@@ -71,10 +71,11 @@ impl Read for Connection {
     }
 }
 
-/// Excludes this process from core dumps and its memory from other processes of the user, because it now holds a secret.
+/// Excludes other processes of the user from the memory of this process, which now holds a password.
 ///
-/// Not earlier: the agent reads `/proc/PID/exe` of its caller to decide, and of a process that is not dumpable only a reader
-/// with `CAP_SYS_PTRACE` may. When the answer arrives, the agent has decided.
+/// Not earlier, although a kubelet's request may have had a token: the agent reads `/proc/PID/exe` of its caller to decide, and of a
+/// process that is not dumpable only a reader with `CAP_SYS_PTRACE` may. When the answer arrives, the agent has decided. Core dumps are
+/// excluded from the start.
 fn forbid_memory_access() {
     // It cannot fail on Linux, and there is nothing to do if it does.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).unwrap_or_default();

@@ -26,6 +26,8 @@ use std::{
     process::ExitCode,
 };
 
+use rustix::process::{Resource, Rlimit, setrlimit};
+
 use crate::{args::Command, outcome::Outcome};
 
 /// Whether a program that is started by this name, with or without a directory, is the relay whatever its arguments are:
@@ -52,7 +54,19 @@ pub fn run(
             .write_all(b"keyfob-relay: internal error, please report it\n")
             .unwrap_or_default();
     }));
+    forbid_core_dumps();
     outcome(args, env).print()
+}
+
+/// Keeps the kernel from writing a core dump of this process, which reads a pod's token from its stdin and gets passwords. What
+/// `--if-down run` starts inherits this.
+///
+/// The limit is one byte and not zero: both are too little for a core file, and with one byte the kernel also does not start a program
+/// that takes core dumps (`|` in `core_pattern`). `connection` excludes other processes from the memory, later.
+fn forbid_core_dumps() {
+    let one_byte = Rlimit { current: Some(1), maximum: Some(1) };
+    // It fails only for users other than root, if the limit is zero already and may not be raised.
+    setrlimit(Resource::Core, one_byte).unwrap_or_default();
 }
 
 fn outcome(

@@ -290,6 +290,20 @@ fn without_an_agent_the_plugin_runs_with_the_same_request_and_its_result_is_the_
 }
 
 #[test]
+fn neither_the_relay_nor_what_it_becomes_writes_core_dumps() {
+    let node = Node::new();
+    let plugin = node.script("grep '^Max core file size' /proc/self/limits");
+    let line = format!("keyfob-credential-provider --if-down run -- {plugin}");
+    let ran = node.run(&line, REQUEST);
+    let limits: Vec<_> = ran.stdout.split_whitespace().collect();
+    // A limit of zero may not be raised by everybody.
+    assert!(
+        matches!(limits[..], [_, "core", "file", "size", "0" | "1", "0" | "1", "bytes"]),
+        "{ran:?}"
+    );
+}
+
+#[test]
 fn a_large_request_reaches_the_plugin_completely() {
     let node = Node::new();
     let plugin = node.script("cat");
