@@ -4,6 +4,11 @@
 //! listing, at most one a second, and callers that come meanwhile wait for it. Answers are read here and not by `kube`, which reads them
 //! without a bound and logs those that it cannot decode: of a pod, only its name and service account are of interest, and its
 //! environment may have secrets.
+//!
+//! Static pods are not recognised. Their cgroups have the hash of their manifest and not the uid of their mirror pod, which only names it in
+//! the annotation `kubernetes.io/config.hash`. Whoever may create pods with a `spec.nodeName` can set that annotation,
+//! `kubernetes.io/config.mirror` and an owner of kind `Node` too: none of them proves that a kubelet wrote it. And a static pod has no
+//! service account under which anything could be decided or requested.
 
 mod listing;
 
