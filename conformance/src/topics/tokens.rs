@@ -13,7 +13,8 @@ use keyfob_api::GoDuration;
 use keyfob_exec::BoxFuture;
 use keyfob_exec::Clock as _;
 use keyfob_host::{
-    IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenManager, TokenRequest,
+    IdentityError, PodReference, ServiceAccount, ServiceAccounts, ServiceAccountsError, Token,
+    TokenManager, TokenRequest,
 };
 use keyfob_testkit::ManualClock;
 use proptest::{
@@ -217,7 +218,9 @@ impl ServiceAccounts for Server {
         _request: &'a TokenRequest,
     ) -> BoxFuture<'a, Result<Token, IdentityError>> {
         let token = self.0.lock().expect("nobody panics with it").token();
-        Box::pin(async { token.ok_or_else(|| IdentityError::Unavailable("no token".to_owned())) })
+        Box::pin(async {
+            token.ok_or_else(|| IdentityError::Unavailable(ServiceAccountsError::new("no token")))
+        })
     }
 }
 

@@ -10,6 +10,7 @@ mod tokens;
 
 use std::{
     collections::BTreeMap,
+    error::Error,
     fmt,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -148,23 +149,48 @@ impl fmt::Display for IdentityStep {
     }
 }
 
-/// Why there is no service account, or no token. It never holds a token.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+/// Why there is no service account, or no token. No message holds a token.
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum IdentityError {
     /// There is nowhere to ask: a kubelet calls itself standalone then.
     #[error("cannot get ServiceAccounts when kubelet is in standalone mode")]
     Standalone,
-    /// The source says that there is none, in its words.
-    #[error("{0}")]
-    NotFound(String),
-    /// The source refuses, in its words.
-    #[error("{0}")]
-    Forbidden(String),
-    /// There is one of that name, but not the one that was meant: it was deleted and made anew. In the source's words.
-    #[error("{0}")]
-    Replaced(String),
-    /// The source could not be asked, or its answer not be understood.
-    #[error("{0}")]
-    Unavailable(String),
+    /// Whoever was asked says that there is none.
+    #[error(transparent)]
+    NotFound(ServiceAccountsError),
+    /// Whoever was asked refuses.
+    #[error(transparent)]
+    Forbidden(ServiceAccountsError),
+    /// There is one of that name, but not the one that was meant: it was deleted and made anew.
+    #[error(transparent)]
+    Replaced(ServiceAccountsError),
+    /// Nobody could be asked, or the answer not be understood.
+    #[error(transparent)]
+    Unavailable(ServiceAccountsError),
+}
+
+/// The error of an implementation of [`ServiceAccounts`], and its message. All clones are the same error.
+#[derive(Clone, Error)]
+#[error(transparent)]
+pub struct ServiceAccountsError(Arc<dyn Error + Send + Sync>);
+
+/// The message only: what an error shows to a developer may be a secret.
+impl fmt::Debug for ServiceAccountsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServiceAccountsError").field(&self.0.to_string()).finish()
+    }
+}
+
+impl ServiceAccountsError {
+    /// From the error of whoever was asked, or from a text. Neither its message nor those of its sources may hold a token:
+    /// people are shown all of them.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(error.into().into())
+    }
+
+    /// The original error, if it is of this type.
+    pub fn downcast_ref<T: Error + 'static>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
 }

@@ -32,11 +32,11 @@ pub use cache::{CacheKey, KeyTooLong, ServiceAccountKey};
 pub use call_error::CallError;
 pub use host::{BuildError, CachedAnswer, Host, HostBuilder, PluginProblem, Reloaded};
 #[cfg(feature = "kube")]
-pub use identity::kubernetes::{KubernetesApi, PodRecord};
+pub use identity::kubernetes::{KubernetesApi, KubernetesError, PodRecord};
 pub use identity::token_directory::TokenDirectory;
 pub use identity::{
     GivenToken, GivenTokenError, Identity, IdentityError, IdentityStep, PodIdentity, PodReference,
-    ServiceAccount, ServiceAccounts, Token, TokenManager, TokenRequest,
+    ServiceAccount, ServiceAccounts, ServiceAccountsError, Token, TokenManager, TokenRequest,
 };
 pub use keyfob_exec::Backoff;
 pub use observer::{PluginAttempt, PluginObserver};

@@ -14,8 +14,10 @@ use std::{
 };
 
 use keyfob_host::{
-    IdentityError, KubernetesApi, PodReference, ServiceAccount, ServiceAccounts as _, TokenRequest,
+    IdentityError, KubernetesApi, KubernetesError, PodReference, ServiceAccount,
+    ServiceAccounts as _, TokenRequest,
 };
+use keyfob_net::api_server::ApiError;
 use keyfob_testkit::{Internet, LeakCheck, LogCapture, Request, Response};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -240,6 +242,29 @@ async fn a_server_that_never_answers_is_not_waited_for() {
 
     assert_eq!(kind, "unavailable");
     assert_eq!(words, format!("{}: it gave no answer within 20ms", cluster.url()));
+}
+
+#[tokio::test]
+async fn an_error_can_be_asked_for_what_it_was_made_of() {
+    let gone = api(&format!("http://{}", free_address()));
+    let IdentityError::Unavailable(error) = gone.get("shop", "cart").await.unwrap_err() else {
+        panic!("nobody answers")
+    };
+    let Some(KubernetesError::NoResponse { error, .. }) = error.downcast_ref() else {
+        panic!("{error:?}")
+    };
+    assert!(matches!(error, ApiError::NotAnswered(kube::Error::Service(_))), "{error:?}");
+
+    let refusing = Internet::start(|_| status(429, "later"));
+    let IdentityError::Unavailable(error) =
+        api(&refusing.url()).get("shop", "cart").await.unwrap_err()
+    else {
+        panic!("it is busy")
+    };
+    let Some(KubernetesError::Refused { status, .. }) = error.downcast_ref() else {
+        panic!("{error:?}")
+    };
+    assert_eq!(status.as_u16(), 429);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use keyfob_api::Chain;
 use keyfob_exec::Clock as _;
 use keyfob_host::{
     IdentityError, PodReference, ServiceAccount, ServiceAccounts as _, TokenDirectory, TokenRequest,
@@ -66,7 +67,7 @@ fn directory(path: &Path) -> TokenDirectory {
 /// An error's words after its place, in which no token stands.
 fn told(error: &IdentityError, path: &Path) -> String {
     LeakCheck::new([SIGNATURE]).error(error);
-    error.to_string().replace(path.to_str().unwrap(), "DIR")
+    Chain(error).to_string().replace(path.to_str().unwrap(), "DIR")
 }
 
 /// How a token is chosen from these files: by its end, in seconds from now.
@@ -133,7 +134,11 @@ async fn an_empty_directory_and_none_at_all_are_told_apart() {
 
     let error = directory(Path::new("/no/such")).token(&wanted()).await.unwrap_err();
     assert!(matches!(error, IdentityError::Unavailable(_)));
-    assert!(error.to_string().starts_with("token directory /no/such cannot be read: "));
+    let message = Chain(&error).to_string();
+    assert!(
+        message.starts_with("token directory /no/such cannot be read: No such file"),
+        "{message}"
+    );
 }
 
 #[tokio::test]

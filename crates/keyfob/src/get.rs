@@ -212,7 +212,7 @@ fn remedies(error: &CallError) -> Vec<String> {
 fn refused(error: &CallError, puller: &Puller) -> Option<(String, Vec<String>)> {
     match error {
         CallError::Identity { audience, source: IdentityError::Forbidden(words), .. } => {
-            puller.refused(audience, words)
+            puller.refused(audience, &words.to_string())
         }
         _ => None,
     }

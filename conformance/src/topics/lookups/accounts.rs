@@ -8,7 +8,8 @@ use std::{
 
 use keyfob_exec::BoxFuture;
 use keyfob_host::{
-    IdentityError, PodIdentity, PodReference, ServiceAccount, ServiceAccounts, Token, TokenRequest,
+    IdentityError, PodIdentity, PodReference, ServiceAccount, ServiceAccounts,
+    ServiceAccountsError, Token, TokenRequest,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -87,14 +88,17 @@ impl Accounts {
 
 impl State {
     fn find(&self, namespace: &str, name: &str) -> Result<&Account, IdentityError> {
-        let missing = || IdentityError::NotFound(format!("serviceaccounts {name:?} not found"));
+        let missing = || {
+            let message = format!("serviceaccounts {name:?} not found");
+            IdentityError::NotFound(ServiceAccountsError::new(message))
+        };
         self.accounts.get(&(namespace.to_owned(), name.to_owned())).ok_or_else(missing)
     }
 
     fn get(&self, namespace: &str, name: &str) -> Result<ServiceAccount, IdentityError> {
         let account = self.find(namespace, name)?;
         match account.gone.clone() {
-            Some(why) => Err(IdentityError::Unavailable(why)),
+            Some(why) => Err(IdentityError::Unavailable(ServiceAccountsError::new(why))),
             None => Ok(ServiceAccount {
                 uid: account.uid.clone(),
                 annotations: account.annotations.clone(),
@@ -105,7 +109,7 @@ impl State {
     fn token(&self, request: &TokenRequest, wanted: &str) -> Result<String, IdentityError> {
         let account = self.find(&request.namespace, &request.service_account)?;
         if let Some(why) = account.refused.clone() {
-            return Err(IdentityError::Forbidden(why));
+            return Err(IdentityError::Forbidden(ServiceAccountsError::new(why)));
         }
         let token = |generation| format!("{wanted}, {generation}");
         Ok(account.generation.map(token).unwrap_or_default())

@@ -132,7 +132,7 @@ fn response_help(error: &ResponseError) -> &'static str {
 mod tests {
     use std::sync::Arc;
 
-    use keyfob_host::{IdentityError, IdentityStep};
+    use keyfob_host::{IdentityError, IdentityStep, ServiceAccountsError};
     use keyfob_keyring::ServiceAccountCoordinates;
     use keyfob_testkit::LeakCheck;
 
@@ -149,7 +149,7 @@ mod tests {
                 ..ServiceAccountCoordinates::default()
             }),
             audience: String::new(),
-            source: IdentityError::Forbidden(SECRET.to_owned()),
+            source: IdentityError::Forbidden(ServiceAccountsError::new(SECRET)),
         };
         let last = Arc::new(identity());
         let backing_off =

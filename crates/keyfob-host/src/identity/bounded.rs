@@ -7,7 +7,9 @@ use std::{sync::Arc, time::Duration};
 use keyfob_exec::BoxFuture;
 use tokio::time::timeout;
 
-use super::{IdentityError, ServiceAccount, ServiceAccounts, Token, TokenRequest};
+use super::{
+    IdentityError, ServiceAccount, ServiceAccounts, ServiceAccountsError, Token, TokenRequest,
+};
 
 /// No answer may take longer than this.
 #[derive(Debug)]
@@ -23,9 +25,9 @@ impl Bounded {
     ) -> Result<T, IdentityError> {
         let late = |_| {
             let seconds = self.timeout.as_secs_f64();
-            IdentityError::Unavailable(format!(
+            IdentityError::Unavailable(ServiceAccountsError::new(format!(
                 "no answer within {seconds} s: is the API server there?"
-            ))
+            )))
         };
         timeout(self.timeout, fetching).await.map_err(late)?
     }

@@ -4,6 +4,7 @@
 //! client-go.
 
 mod answer;
+mod error;
 
 use std::{fmt, time::Duration};
 
@@ -27,6 +28,7 @@ use kube::{
 };
 
 use self::answer::Object;
+pub use self::error::KubernetesError;
 use super::{IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenRequest};
 
 /// Accounts have annotations, and pods have much more; nothing that the API server keeps is as long.
@@ -101,7 +103,7 @@ impl KubernetesApi {
     async fn new_token(&self, wanted: &TokenRequest) -> Result<Token, IdentityError> {
         let TokenRequest { namespace, service_account, .. } = wanted;
         let body = body(wanted, self.bound(wanted).await?);
-        let body = serde_json::to_vec(&body).map_err(|error| self.unclear(error))?;
+        let body = serde_json::to_vec(&body).map_err(|error| self.unsent(error))?;
         let url = ApiServiceAccount::url_path(&(), Some(namespace));
         let post = PostParams::default();
         let request = Request::new(url).create_subresource("token", service_account, &post, body);
@@ -139,10 +141,8 @@ impl KubernetesApi {
         &self,
         request: http::Request<Vec<u8>>,
     ) -> Result<T, IdentityError> {
-        let response = self.client.exchange(request).await.map_err(|error| match error {
-            ApiError::NotAnswered(error) => self.unclear(answer::not_answered(&error)),
-            error => self.unclear(error),
-        })?;
+        let response = self.client.exchange(request).await;
+        let response = response.map_err(|error| self.unanswered(error))?;
         if !response.status().is_success() {
             return Err(answer::refusal(&self.server, &response, &self.secrets));
         }
@@ -153,12 +153,21 @@ impl KubernetesApi {
         uid.ok_or_else(|| self.unclear("its answer has no uid"))
     }
 
-    fn unclear(&self, why: impl fmt::Display) -> IdentityError {
-        IdentityError::Unavailable(format!(
-            "{}: {}",
-            self.server,
-            self.secrets.redact(&why.to_string())
-        ))
+    fn unsent(&self, error: serde_json::Error) -> IdentityError {
+        KubernetesError::Request { server: self.server.clone(), error }.into()
+    }
+
+    fn unanswered(&self, error: ApiError) -> IdentityError {
+        let why = match &error {
+            ApiError::NotAnswered(error) => answer::not_answered(error),
+            error => error.to_string(),
+        };
+        let (server, why) = (self.server.clone(), self.secrets.redact(&why));
+        KubernetesError::NoResponse { server, why, error }.into()
+    }
+
+    fn unclear(&self, why: &'static str) -> IdentityError {
+        KubernetesError::Response { server: self.server.clone(), why }.into()
     }
 }
 
@@ -212,6 +221,6 @@ fn named(
 ) -> Result<http::Request<Vec<u8>>, IdentityError> {
     request.ok().filter(|_| names.iter().all(|name| is_name(name))).ok_or_else(|| {
         let [namespace, name] = names;
-        IdentityError::NotFound(format!("no object can be called {name:?} in {namespace:?}"))
+        KubernetesError::Name { namespace: namespace.to_owned(), name: name.to_owned() }.into()
     })
 }

@@ -21,7 +21,9 @@ use keyfob_api::{Claims, Timestamp};
 use keyfob_exec::{BoxFuture, Clock};
 
 use self::scan::{Scan, TokenFile};
-use super::{IdentityError, ServiceAccount, ServiceAccounts, Token, TokenRequest};
+use super::{
+    IdentityError, ServiceAccount, ServiceAccounts, ServiceAccountsError, Token, TokenRequest,
+};
 
 /// A directory of tokens, and of manifests of service accounts.
 ///
@@ -48,9 +50,10 @@ impl TokenDirectory {
     ) -> Result<T, IdentityError> {
         let path = self.path.clone();
         let reading = tokio::task::spawn_blocking(move || choose(Scan::of(&path)?));
-        let lost =
-            |_| IdentityError::Unavailable("reading the token directory was given up".into());
-        reading.await.unwrap_or_else(|error| Err(lost(error)))
+        let lost = "reading the token directory was given up";
+        reading
+            .await
+            .unwrap_or_else(|_| Err(IdentityError::Unavailable(ServiceAccountsError::new(lost))))
     }
 }
 

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use keyfob_api::Chain;
 use keyfob_exec::{
     Clock,
     aging::{make_room, was_set_back},
@@ -118,6 +119,7 @@ impl TokenManager {
             Err(error) => match self.valid(key) {
                 Some(old) => {
                     let (namespace, name) = (&request.namespace, &request.service_account);
+                    let error = Chain(&error);
                     tracing::warn!(namespace, name, %error, "the token was not renewed; the old one is still valid");
                     Ok(old)
                 }

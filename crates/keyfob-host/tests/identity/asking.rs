@@ -8,7 +8,7 @@ use keyfob_config::{ProviderConfig, TokenDialect};
 use keyfob_exec::ProcessRunner;
 use keyfob_host::{
     CallError, GlobalAnswers, HostOptions, IdentityError, IdentityStep, ProviderOutcome, Pull,
-    Skipped,
+    ServiceAccountsError, Skipped,
 };
 use keyfob_keyring::Source;
 use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture, MapEnvironment, Script, Step};
@@ -115,7 +115,7 @@ async fn without_a_required_annotation_the_plugin_is_not_asked() {
 async fn a_refused_token_leaves_the_account_in_the_error() {
     let rig = Rig::simple();
     rig.cluster.state().token =
-        Mood::Failing(IdentityError::Forbidden("audience not allowed".into()));
+        Mood::Failing(IdentityError::Forbidden(ServiceAccountsError::new("audience not allowed")));
     let not_required =
         with_attributes("two", |attributes| attributes.require_service_account = Some(false));
     let host = rig.host([with_account("one"), not_required]);

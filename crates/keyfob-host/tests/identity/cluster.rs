@@ -16,7 +16,7 @@ use keyfob_config::{Config, ProviderConfig, TokenAttributes};
 use keyfob_exec::{BoxFuture, Clock as _, Stdin};
 use keyfob_host::{
     Answer, Host, HostBuilder, IdentityError, PodIdentity, PodReference, Pull, ServiceAccount,
-    ServiceAccounts, Token, TokenRequest,
+    ServiceAccounts, ServiceAccountsError, Token, TokenRequest,
 };
 use keyfob_testkit::{FakeRunner, LeakCheck, ManualClock, scripted_plugin};
 use tempfile::TempDir;
@@ -119,7 +119,7 @@ impl ServiceAccounts for Cluster {
             mood.checked("").await?;
             let account = self.state().accounts.get(&(namespace.into(), name.into())).cloned();
             let said = format!("serviceaccounts \"{name}\" not found");
-            account.ok_or(IdentityError::NotFound(said))
+            account.ok_or(IdentityError::NotFound(ServiceAccountsError::new(said)))
         })
     }
 

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use keyfob_api::{CacheKeyType::Registry, GoDuration};
 use keyfob_exec::{RunError, Status, StderrTail};
-use keyfob_host::{Backoff, HostOptions, IdentityError, ProviderOutcome, Pull};
+use keyfob_host::{
+    Backoff, HostOptions, IdentityError, ProviderOutcome, Pull, ServiceAccountsError,
+};
 use keyfob_testkit::{FakeRunner, LeakCheck, LogCapture};
 use tokio::time::Instant;
 
@@ -31,7 +33,8 @@ fn uncached() -> Rig {
 async fn a_server_that_is_down_fails_those_who_need_it_until_it_is_back() {
     let rig = Rig::simple();
     let host = rig.host([plain("plain"), with_account("one")]);
-    let down = Mood::Failing(IdentityError::Unavailable("connection refused".into()));
+    let down =
+        Mood::Failing(IdentityError::Unavailable(ServiceAccountsError::new("connection refused")));
     for (get, token, said) in [
         (down.clone(), Mood::Well, "failed to get service account: connection refused"),
         (Mood::Well, down, "failed to get service account token: connection refused"),

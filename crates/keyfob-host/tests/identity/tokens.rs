@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keyfob_host::{IdentityError, PodReference, TokenManager, TokenRequest};
+use keyfob_host::{IdentityError, PodReference, ServiceAccountsError, TokenManager, TokenRequest};
 use keyfob_testkit::{LeakCheck, LogCapture, ManualClock};
 
 use crate::cluster::{Cluster, HOUR, Mood, SECRET};
@@ -42,7 +42,8 @@ impl Managed {
     }
 
     fn fails(&self) {
-        self.cluster.state().token = Mood::Failing(IdentityError::Unavailable("down".into()));
+        self.cluster.state().token =
+            Mood::Failing(IdentityError::Unavailable(ServiceAccountsError::new("down")));
     }
 }
 
@@ -115,7 +116,7 @@ async fn the_old_token_serves_while_it_is_valid_if_there_is_no_newer() {
     assert_eq!(managed.number().await, 1);
     managed.clock.advance(Duration::from_nanos(1));
     let error = managed.number_of(&request()).await.unwrap_err();
-    assert_eq!(error, IdentityError::Unavailable("down".into()));
+    assert!(matches!(&error, IdentityError::Unavailable(why) if why.to_string() == "down"));
 
     managed.cluster.state().token = Mood::Well;
     assert_eq!(managed.number().await, 4);
@@ -179,15 +180,15 @@ async fn every_part_of_a_request_makes_it_another_and_a_pod_takes_its_tokens_alo
     ];
     for _ in 0..2 {
         for (number, request) in requests.iter().enumerate() {
-            assert_eq!(managed.number_of(request).await, Ok(number + 1));
+            assert_eq!(managed.number_of(request).await.unwrap(), number + 1);
         }
     }
     let none_said = TokenRequest { expiration_seconds: Some(0), ..request() };
-    assert_eq!(managed.number_of(&none_said).await, Ok(1));
+    assert_eq!(managed.number_of(&none_said).await.unwrap(), 1);
 
     managed.manager.forget_pod("uid-of-web");
     assert_eq!(managed.manager.kept(), 2);
-    assert_eq!(managed.number_of(&requests[10]).await, Ok(11));
+    assert_eq!(managed.number_of(&requests[10]).await.unwrap(), 11);
 }
 
 #[tokio::test]

@@ -124,14 +124,14 @@ pub(super) fn refused(
     let mut identity = account(who, audience);
     let place = puller.map(|puller| &puller.place);
     let remedy = match source {
-        IdentityError::Forbidden(words) if is_of_the_audience(words) => {
+        IdentityError::Forbidden(words) if is_of_the_audience(&words.to_string()) => {
             let granted = grant(who, audience);
             let remedy = granted.as_ref().map(|_| of_audience(audience, place));
             let remedy = remedy.unwrap_or_else(ToString::to_string);
             identity.grant = granted.ok();
             remedy
         }
-        IdentityError::Forbidden(words) => of_refusal(words, *step, who),
+        IdentityError::Forbidden(words) => of_refusal(&words.to_string(), *step, who),
         IdentityError::NotFound(_) => of_absence(*step, who, audience, place),
         IdentityError::Replaced(_) => REPLACED.to_owned(),
         _ if matches!(place, Some(Place::Directory(_))) => {

@@ -20,7 +20,8 @@ use keyfob_control::{
 };
 use keyfob_exec::BoxFuture;
 use keyfob_host::{
-    IdentityError, KubernetesApi, ServiceAccount, ServiceAccounts, Token, TokenRequest,
+    IdentityError, KubernetesApi, ServiceAccount, ServiceAccounts, ServiceAccountsError, Token,
+    TokenRequest,
 };
 
 use crate::{api_args::ClaimedUser, explain::command::quoted, match_images::shown};
@@ -260,7 +261,9 @@ impl ServiceAccounts for NodeChecked {
             let standing = finding.standing.clone();
             self.findings.add(finding);
             match standing {
-                Standing::Refused(refusal) => Err(IdentityError::Forbidden(refusal.words)),
+                Standing::Refused(refusal) => {
+                    Err(IdentityError::Forbidden(ServiceAccountsError::new(refusal.words)))
+                }
                 _ => self.accounts.token(request).await,
             }
         })

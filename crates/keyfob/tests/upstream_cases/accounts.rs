@@ -10,7 +10,7 @@ use keyfob_config::{ProviderConfig, TokenAttributes};
 use keyfob_exec::{BoxFuture, Clock as _, Finished, Status, StderrTail, Stdin};
 use keyfob_host::{
     Answer, Host, IdentityError, PodIdentity, PodReference, Pull, ServiceAccount, ServiceAccounts,
-    Token, TokenRequest,
+    ServiceAccountsError, Token, TokenRequest,
 };
 use keyfob_testkit::{FakeRunner, ManualClock};
 use serde_json::Value;
@@ -97,7 +97,9 @@ impl ServiceAccounts for Accounts {
         let token = told.token.clone();
         let expires = self.clock.now() + Duration::from_secs(1);
         Box::pin(async move {
-            let token = token.map_err(IdentityError::Unavailable)?;
+            let token = token.map_err(|message| {
+                IdentityError::Unavailable(ServiceAccountsError::new(message))
+            })?;
             let (token, lifetime) = (format!("{token}{number}").into(), Duration::from_hours(1));
             Ok(Token { token, expires, lifetime: Some(lifetime) })
         })

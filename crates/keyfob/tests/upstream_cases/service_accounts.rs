@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use keyfob_api::{Chain, FeatureGates};
 use keyfob_config::{Config, ProviderConfig};
 use keyfob_host::{
-    Answer, CacheKey, Host, IdentityError, ProviderOutcome, ServiceAccountKey, Skipped,
+    Answer, CacheKey, Host, IdentityError, ProviderOutcome, ServiceAccountKey,
+    ServiceAccountsError, Skipped,
 };
 use keyfob_keyring::ServiceAccountCoordinates;
 use serde_json::{Value, json};
@@ -149,7 +150,9 @@ fn kind_of_error(_file: &Value, row: &Value) -> Result<(), String> {
     let mut stage = Stage::new();
     let accounts = match text(row, "error") {
         typed if typed.ends_with("(typed)") => Accounts::new(&stage, "uid", BTreeMap::new()),
-        other => Accounts::failing(&stage, IdentityError::Unavailable(other.into())),
+        other => {
+            Accounts::failing(&stage, IdentityError::Unavailable(ServiceAccountsError::new(other)))
+        }
     };
     let config = with_attributes(provider("", &["r.io"]), "", [&["something"], &[]]);
     let scene = Scene::new(&mut stage, config, &accounts, Vec::new());
@@ -243,7 +246,7 @@ pub(crate) fn executed(row: &Value) -> Result<(), String> {
     let accounts = match text(row, "name") {
         "SA lookup fails although requireServiceAccount=false" => {
             require(&mut config, false);
-            Accounts::failing(&stage, IdentityError::Unavailable("boom".into()))
+            Accounts::failing(&stage, IdentityError::Unavailable(ServiceAccountsError::new("boom")))
         }
         _ => Accounts::new(&stage, "sa-uid", BTreeMap::new()).token(Ok("")),
     };

@@ -9,7 +9,8 @@ use keyfob_api::GoDuration;
 use keyfob_exec::BoxFuture;
 use keyfob_exec::Clock as _;
 use keyfob_host::{
-    IdentityError, PodReference, ServiceAccount, ServiceAccounts, Token, TokenManager, TokenRequest,
+    IdentityError, PodReference, ServiceAccount, ServiceAccounts, ServiceAccountsError, Token,
+    TokenManager, TokenRequest,
 };
 use keyfob_testkit::ManualClock;
 use serde_json::{Value, json};
@@ -96,7 +97,11 @@ impl ServiceAccounts for Server {
         };
         let fails = told.fails;
         Box::pin(async move {
-            if fails { Err(IdentityError::Unavailable("down".into())) } else { Ok(token) }
+            if fails {
+                Err(IdentityError::Unavailable(ServiceAccountsError::new("down")))
+            } else {
+                Ok(token)
+            }
         })
     }
 }

@@ -8,6 +8,7 @@ use keyfob_api::{Secret, SecretSet};
 use keyfob_net::api_server::{ApiResponse, root_cause, status_message};
 use serde::Deserialize;
 
+use super::KubernetesError;
 use crate::identity::{IdentityError, Token};
 
 /// What is read of a pod or of a service account.
@@ -52,20 +53,19 @@ pub(super) fn token(answer: ApiTokenRequest) -> Result<Token, &'static str> {
 pub(super) fn refusal(server: &str, response: &ApiResponse, secrets: &SecretSet) -> IdentityError {
     let (status, words) = (response.status(), words(response.body(), secrets));
     let said = |words: Option<String>| words.unwrap_or_else(|| format!("{server}: {status}"));
-    match status {
-        StatusCode::NOT_FOUND => IdentityError::NotFound(said(words)),
-        StatusCode::CONFLICT => IdentityError::Replaced(said(words)),
-        StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN | StatusCode::UNPROCESSABLE_ENTITY => {
-            IdentityError::Forbidden(said(words))
-        }
-        StatusCode::UNAUTHORIZED => {
-            IdentityError::Forbidden(format!("{server} does not know who asks: {}", said(words)))
-        }
+    let message = match status {
+        StatusCode::NOT_FOUND
+        | StatusCode::CONFLICT
+        | StatusCode::BAD_REQUEST
+        | StatusCode::FORBIDDEN
+        | StatusCode::UNPROCESSABLE_ENTITY => said(words),
+        StatusCode::UNAUTHORIZED => format!("{server} does not know who asks: {}", said(words)),
         _ => {
             let words = words.map(|words| format!(": {words}")).unwrap_or_default();
-            IdentityError::Unavailable(format!("{server}: {status}{words}"))
+            format!("{server}: {status}{words}")
         }
-    }
+    };
+    KubernetesError::Refused { status, message }.into()
 }
 
 /// The message of a `Status`; of anything else nothing, since nobody knows what stands in it.

@@ -5,8 +5,10 @@ use std::{ffi::OsStr, fs, io, path::Path};
 use keyfob_api::{Claims, Secret};
 use keyfob_exec::read_bounded;
 
+use thiserror::Error;
+
 use super::manifest;
-use crate::identity::{IdentityError, ServiceAccount};
+use crate::identity::{IdentityError, ServiceAccount, ServiceAccountsError};
 
 /// A token is a few kilobytes, and so is an account.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -38,11 +40,13 @@ impl Scan {
     /// Reads every file, in the order of their names.
     pub(super) fn of(path: &Path) -> Result<Self, IdentityError> {
         let directory = path.display().to_string();
-        let names = names(path).map_err(|error| {
-            IdentityError::Unavailable(format!(
-                "token directory {directory} cannot be read: {error}"
-            ))
-        })?;
+        let names = match names(path) {
+            Ok(names) => names,
+            Err(source) => {
+                let unreadable = UnreadableDirectory { directory, source };
+                return Err(IdentityError::Unavailable(ServiceAccountsError::new(unreadable)));
+            }
+        };
         let mut scan =
             Self { directory, tokens: Vec::new(), accounts: Vec::new(), useless: Vec::new() };
         for name in names {
@@ -69,10 +73,13 @@ impl Scan {
     pub(super) fn every_manifest_is_read(&self) -> Result<(), IdentityError> {
         match self.useless.iter().find(|(file, _)| is_manifest(Path::new(file))) {
             None => Ok(()),
-            Some((file, why)) => Err(IdentityError::Unavailable(format!(
-                "a manifest in token directory {} cannot be used: {file} {why}",
-                self.directory
-            ))),
+            Some((file, why)) => {
+                let message = format!(
+                    "a manifest in token directory {} cannot be used: {file} {why}",
+                    self.directory
+                );
+                Err(IdentityError::Unavailable(ServiceAccountsError::new(message)))
+            }
         }
     }
 
@@ -97,8 +104,17 @@ impl Scan {
             (false, 0) => told.join("; "),
             (false, more) => format!("{}; and {more} more", told.join("; ")),
         };
-        IdentityError::NotFound(format!("no {what} in {}: {told}", self.directory))
+        let message = format!("no {what} in {}: {told}", self.directory);
+        IdentityError::NotFound(ServiceAccountsError::new(message))
     }
+}
+
+/// The directory's files cannot be listed.
+#[derive(Debug, Error)]
+#[error("token directory {directory} cannot be read")]
+struct UnreadableDirectory {
+    directory: String,
+    source: io::Error,
 }
 
 impl TokenFile {
