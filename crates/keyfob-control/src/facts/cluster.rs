@@ -4,7 +4,7 @@
 //! needed rights are few (`deploy/base/rbac.yaml`), and what is decided on is never an old copy. Upstream decides on what its
 //! informers hold.
 
-use std::{fmt, time::Duration};
+use std::{error::Error, fmt, time::Duration};
 
 use k8s_openapi::api::{
     authentication::v1::SelfSubjectReview,
@@ -31,16 +31,21 @@ const LONGEST_ANSWER: usize = 8 << 20;
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a live cluster did not answer. No text has a secret in it that the API server was shown.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+/// Why a live cluster did not answer. In messages the secrets that the API server was shown are hidden.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// The request cannot be put into words, for example because a name cannot be part of a path.
-    #[error("{0}")]
-    BadRequest(String),
+    /// The request cannot be written, for example because a name cannot be part of a path.
+    #[error(transparent)]
+    BadRequest(Box<dyn Error + Send + Sync>),
     /// The API server, or a credential for it, cannot be had.
-    #[error("{0}")]
-    Unreachable(String),
+    #[error("{message}")]
+    Unreachable {
+        /// Why not.
+        message: String,
+        /// What that was made of. No source, because the error of `kube` within may quote secrets.
+        error: ApiError,
+    },
     /// The API server took too long.
     #[error("the API server did not answer within {}s", .0.as_secs())]
     Timeout(Duration),
@@ -69,8 +74,8 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    fn bad_request(error: impl fmt::Display) -> Self {
-        Self::BadRequest(error.to_string())
+    fn bad_request(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::BadRequest(Box::new(error))
     }
 }
 
@@ -221,9 +226,10 @@ impl Cluster {
     async fn exchange(&self, request: http::Request<Vec<u8>>) -> Result<ApiResponse, ClusterError> {
         let response = self.client.exchange(request).await;
         response.map_err(|error| match error {
-            ApiError::NotAnswered(error) => {
-                ClusterError::Unreachable(self.secrets.redact(&plain(&error)))
-            }
+            ApiError::NotAnswered(why) => ClusterError::Unreachable {
+                message: self.secrets.redact(&plain(&why)),
+                error: ApiError::NotAnswered(why),
+            },
             ApiError::Timeout(after) => ClusterError::Timeout(after),
             _ => ClusterError::Incomplete,
         })

@@ -1,11 +1,13 @@
 //! Whether a webhook can do its work.
 
 use std::{
+    error::Error,
     fmt::Write as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use keyfob_api::Chain;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
@@ -24,7 +26,7 @@ pub struct Health {
 struct Heard {
     answered: Option<Instant>,
     audiences: Vec<String>,
-    failure: Option<String>,
+    failure: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl Health {
@@ -33,18 +35,20 @@ impl Health {
         Arc::new(Self { certificates, fresh, api_server: Mutex::default() })
     }
 
-    /// Asks the API server every so often whether it is there, and what its own audiences are. It never ends.
-    pub async fn probe<A>(&self, every: Duration, ask: impl Fn() -> A)
+    /// Asks the API server every so often whether it is there, and what its own audiences are. It never ends. A failure is shown
+    /// in the report with its sources, so none of them may hold a secret.
+    pub async fn probe<A, E>(&self, every: Duration, ask: impl Fn() -> A)
     where
-        A: Future<Output = Result<Vec<String>, String>>,
+        A: Future<Output = Result<Vec<String>, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
     {
         loop {
-            self.hear(ask().await);
+            self.hear(ask().await.map_err(Into::into));
             tokio::time::sleep(every).await;
         }
     }
 
-    fn hear(&self, answer: Result<Vec<String>, String>) {
+    fn hear(&self, answer: Result<Vec<String>, Box<dyn Error + Send + Sync>>) {
         let mut heard = self.heard();
         match answer {
             Ok(audiences) => {
@@ -100,7 +104,9 @@ impl Health {
             Some(silence) => format!("it last answered {}s ago", silence.as_secs()),
             None => "it has not answered yet".to_owned(),
         };
-        let why = heard.failure.as_ref().map_or(String::new(), |error| format!(": {error}"));
-        Err(since + &why)
+        match &heard.failure {
+            Some(error) => Err(format!("{since}: {}", Chain(&**error))),
+            None => Err(since),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The webhook, asked as an API server asks it.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use axum::http::StatusCode;
 use keyfob_control::{
@@ -44,7 +44,9 @@ async fn the_api_servers_own_audience_is_what_a_pod_mounts() {
     assert_eq!(refused["status"]["message"], message);
     assert_eq!(refused["status"]["code"], 503);
     assert_eq!(ignorant.review(&asking_for("vault")).await["allowed"], true);
-    let probe = ignorant.health.probe(Duration::from_secs(10), || async { Ok(vec![API.into()]) });
+    let probe = ignorant
+        .health
+        .probe(Duration::from_secs(10), || async { Ok::<_, Infallible>(vec![API.into()]) });
     let learnt = async {
         tokio::task::yield_now().await;
         ignorant.review(&asking_for(API)).await

@@ -19,6 +19,7 @@ use keyfob_control::{
     rbac::{Attributes, authorize},
     rule::{Asked, BoundObject, Facts, Policy, Question},
 };
+use keyfob_net::api_server::ApiError;
 use kube::Client;
 use serde_json::{Value, json};
 use tower::service_fn;
@@ -242,9 +243,17 @@ async fn an_api_server_that_is_down_or_slow_is_unanswered() {
     let down = Cluster::new(Client::new(down, "default"));
     let slow = Cluster::new(Client::new(slow, "default"));
 
-    let refused = "the API server cannot be reached: connection refused".to_owned();
-    assert_eq!(down.answers().await, Err(ClusterError::Unreachable(refused)));
-    assert_eq!(slow.answers().await, Err(ClusterError::Timeout(Duration::from_secs(10))));
+    let refused = down.answers().await.unwrap_err();
+    assert_eq!(refused.to_string(), "the API server cannot be reached: connection refused");
+    let ClusterError::Unreachable { error: ApiError::NotAnswered(error), .. } = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(matches!(error, kube::Error::Service(_)), "{error}");
+    let late = slow.answers().await.unwrap_err();
+    assert!(
+        matches!(late, ClusterError::Timeout(after) if after == Duration::from_secs(10)),
+        "{late}"
+    );
     let late = "the API server did not answer within 10s".to_owned();
     let mut facts = Facts::default();
     let verdict = judge_into(&mut facts, &asked("vault"), &Policy::default(), &slow).await;

@@ -350,7 +350,7 @@ impl NodeChecked {
     /// What is wrong with the node that was named, if the pod is on another or there is none of that name.
     async fn wrong_node(&self, request: &TokenRequest, its: Option<&str>) -> Option<Standing> {
         let named = self.rules.node.as_deref().filter(|named| Some(*named) != its)?;
-        if self.cluster.has_node(named).await == Ok(false) {
+        if matches!(self.cluster.has_node(named).await, Ok(false)) {
             let remedy = match its {
                 Some(its) => format!("leave out --node, or write --node {}", quoted(its)),
                 None => "leave out --node, or correct it".to_owned(),
