@@ -58,7 +58,7 @@ use tracing::debug;
 
 pub use self::{
     access::{Access, Grant, Right, User},
-    exchange::{TokenVerifier, Trust},
+    exchange::{TokenVerifier, TokenVerifierError, Trust},
     fault::Fault,
     image::{ImageToMake, PushError, PushedImage},
     journal::SeenRequest,

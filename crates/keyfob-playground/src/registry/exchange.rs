@@ -6,13 +6,14 @@
 //!
 //! Upstream: OAuth's token exchange (RFC 8693), as a form or in JSON, or the token in the header.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use http::{Response, header::CONTENT_TYPE, request::Parts};
-use keyfob_api::{Claims, Secret};
+use keyfob_api::{Chain, Claims, Secret};
 use keyfob_exec::BoxFuture;
 use serde_json::{Value, json};
+use thiserror::Error;
 use tokio::time::timeout;
 
 use super::{
@@ -45,13 +46,33 @@ impl Trust {
 
 /// Knows whether a token is genuine.
 pub trait TokenVerifier: Send + Sync + fmt::Debug {
-    /// What a token says that the trusted issuer has signed; else why it is none, in words that hold nothing of it. The
-    /// audience is for whoever must ask elsewhere with it; the registry itself looks at audience, end and subject.
+    /// What a token says that the trusted issuer has signed. The audience is for whoever must ask elsewhere with it; the
+    /// registry itself looks at audience, end and subject.
     fn verify<'a>(
         &'a self,
         token: &'a Secret<String>,
         audience: &'a str,
-    ) -> BoxFuture<'a, Result<Claims, String>>;
+    ) -> BoxFuture<'a, Result<Claims, TokenVerifierError>>;
+}
+
+/// Why a token is not genuine: the error of a [`TokenVerifier`], and its message.
+#[derive(Error)]
+#[error(transparent)]
+pub struct TokenVerifierError(Box<dyn Error + Send + Sync>);
+
+/// The message only: what an error shows to a developer may be a secret.
+impl fmt::Debug for TokenVerifierError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TokenVerifierError").field(&self.0.to_string()).finish()
+    }
+}
+
+impl TokenVerifierError {
+    /// From the verifier's own error, or from a text. Neither its message nor those of its sources may hold anything of the
+    /// token: the client is sent all of them.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
 }
 
 /// No body of an exchange is as long.
@@ -96,7 +117,7 @@ impl Server {
         let claims = timeout(self.limits.silence, verifying)
             .await
             .map_err(|_| Refusal::internal("nobody said in time whether the token is genuine"))?;
-        let claims = claims.map_err(Refusal::exchange)?;
+        let claims = claims.map_err(|error| Refusal::exchange(Chain(&error).to_string()))?;
         if !claims.audiences.contains(&trust.audience) {
             let message = format!("the token is not for the audience {}", trust.audience);
             return Err(Refusal::exchange(message));

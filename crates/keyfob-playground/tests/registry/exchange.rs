@@ -7,7 +7,7 @@ use http::Method;
 use keyfob_api::{Claims, Secret};
 use keyfob_exec::BoxFuture;
 use keyfob_playground::registry::{
-    Access, ImageToMake, Limits, Options, TokenVerifier, Trust, User,
+    Access, ImageToMake, Limits, Options, TokenVerifier, TokenVerifierError, Trust, User,
 };
 use serde_json::{Value, json};
 
@@ -25,12 +25,12 @@ impl TokenVerifier for Issuer {
         &'a self,
         token: &'a Secret<String>,
         audience: &'a str,
-    ) -> BoxFuture<'a, Result<Claims, String>> {
+    ) -> BoxFuture<'a, Result<Claims, TokenVerifierError>> {
         assert_eq!(audience, "registry.example");
         Box::pin(async move {
             let is_genuine = token.expose().ends_with(".hunter2-signature");
             let claims = Claims::of(token).filter(|_| is_genuine);
-            claims.ok_or_else(|| "the token is not from this cluster".to_owned())
+            claims.ok_or_else(|| TokenVerifierError::new("the token is not from this cluster"))
         })
     }
 }
@@ -44,7 +44,7 @@ impl TokenVerifier for Silent {
         &'a self,
         _: &'a Secret<String>,
         _: &'a str,
-    ) -> BoxFuture<'a, Result<Claims, String>> {
+    ) -> BoxFuture<'a, Result<Claims, TokenVerifierError>> {
         Box::pin(std::future::pending())
     }
 }

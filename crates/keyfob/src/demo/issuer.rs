@@ -12,7 +12,7 @@ use aws_lc_rs::signature::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use keyfob_api::{Claims, Secret};
 use keyfob_exec::{BoxFuture, Clock};
-use keyfob_playground::registry::TokenVerifier;
+use keyfob_playground::registry::{TokenVerifier, TokenVerifierError};
 use kube::{
     Client,
     api::{GetParams, Request},
@@ -74,8 +74,8 @@ impl TokenVerifier for Issuer {
         &'a self,
         token: &'a Secret<String>,
         audience: &'a str,
-    ) -> BoxFuture<'a, Result<Claims, String>> {
-        Box::pin(async move { self.believe(token, audience).map_err(str::to_owned) })
+    ) -> BoxFuture<'a, Result<Claims, TokenVerifierError>> {
+        Box::pin(async move { self.believe(token, audience).map_err(TokenVerifierError::new) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use keyfob_api::{Claims, Secret};
 use keyfob_exec::BoxFuture;
-use keyfob_playground::registry::{Options, TokenVerifier, Trust, User};
+use keyfob_playground::registry::{Options, TokenVerifier, TokenVerifierError, Trust, User};
 use serde_json::json;
 
 use crate::{
@@ -37,8 +37,8 @@ impl TokenVerifier for Credulous {
         &'a self,
         token: &'a Secret<String>,
         _audience: &'a str,
-    ) -> BoxFuture<'a, Result<Claims, String>> {
-        Box::pin(async { Claims::of(token).ok_or_else(|| "no token".to_owned()) })
+    ) -> BoxFuture<'a, Result<Claims, TokenVerifierError>> {
+        Box::pin(async { Claims::of(token).ok_or_else(|| TokenVerifierError::new("no token")) })
     }
 }
 
