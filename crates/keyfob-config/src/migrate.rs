@@ -131,7 +131,7 @@ mod tests {
                 required_service_account_annotation_keys: texts.clone(),
                 ..TokenAttributes::default()
             }),
-            protocol: Protocol::Kubelet,
+            ..ProviderConfig::default()
         });
         let config = Config::new(providers);
 

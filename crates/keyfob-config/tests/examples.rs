@@ -83,13 +83,13 @@ fn kep_4412s_one_list_is_read_as_optional_annotations_and_its_pattern_is_useless
         service_account_token_audience: "my-audience".into(),
         cache_type: "ServiceAccount".into(),
         require_service_account: Some(true),
-        required_service_account_annotation_keys: Vec::new(),
         optional_service_account_annotation_keys: texts(&[
             "domain.io/identity-id",
             "domain.io/identity-type",
             "domain.io/annotation-that-does-not-exist",
         ]),
         dialect: TokenDialect::Kep4412,
+        ..TokenAttributes::default()
     };
     assert_eq!(provider.token_attributes, Some(tokens));
     assert_eq!(

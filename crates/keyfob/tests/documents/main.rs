@@ -13,6 +13,7 @@ mod examples;
 mod links;
 mod page;
 mod readmes;
+mod recipes;
 mod seeds;
 
 use std::{
