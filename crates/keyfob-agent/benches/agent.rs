@@ -31,7 +31,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keyfob_agent::{AgentBuilder, AgentConfig, InheritedSockets, Sockets};
+use keyfob_agent::{AgentBuilder, InheritedSockets, Sockets};
+use keyfob_agent_config::AgentConfig;
 use keyfob_testkit::{FakeRunner, raise_file_limit};
 use tempfile::TempDir;
 use tokio::{

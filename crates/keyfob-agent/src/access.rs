@@ -16,7 +16,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use keyfob_agent_config::{Action, Precaution, RuleMismatch, Subject, may_be_allowed};
 use keyfob_api::{Chain, MatchTarget, Timestamp};
+use keyfob_caller::{Caller, CallerPlace};
 use keyfob_host::{GivenToken, ProviderOutcome, ProviderReport, Pull};
 use keyfob_keyring::{Credential, select};
 use keyfob_net::server::PeerProcess;
@@ -30,11 +32,9 @@ pub(crate) use self::{
 };
 use crate::{
     agent::Shared,
-    caller::{Caller, CallerPlace},
     error::{ApiError, ErrorCode},
     rate_limit::{ActiveLimits, ActiveRequest, CallerKey},
     repository::Repository,
-    rules::{Action, Precaution, RuleMismatch, Subject, may_be_allowed},
     spans,
 };
 
@@ -225,11 +225,11 @@ impl Shared {
             self.host.credentials(&pull).await.reports
         };
         let for_pod = async {
-            let (false, Some(pod)) = (as_pod.is_empty(), &requester.pod) else {
+            let (false, Some(pod)) = (as_pod.is_empty(), requester.pod_identity()) else {
                 return Vec::new();
             };
             // A provider that does not use service accounts would answer with the node's identity.
-            let pull = pull.clone().only(as_pod).with_pod(pod.identity()).only_as_pod();
+            let pull = pull.clone().only(as_pod).with_pod(pod).only_as_pod();
             self.host.credentials(&pull).await.reports
         };
         let (mut reports, of_pod) = tokio::join!(for_node, for_pod);

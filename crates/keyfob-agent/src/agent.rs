@@ -13,7 +13,9 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use keyfob_agent_config::{AgentConfig, AgentConfigError};
 use keyfob_api::FeatureGates;
+use keyfob_caller::{AttestError, HostReference, NoPods, NodePods};
 use keyfob_config::{Config, Invalid, ReadError, ValidConfig};
 use keyfob_exec::{Clock, SystemClock};
 use keyfob_host::{Backoff, BuildError, Host, HostBuilder, HostOptions, MissingPlugins, Reloaded};
@@ -25,12 +27,9 @@ use tokio::{sync::watch, task::JoinSet};
 pub(crate) use self::reload::Reloads;
 use self::reload::warn_of_unknown_providers;
 use crate::{
-    AgentConfig, AgentConfigError,
     audit::AuditLog,
     cached_logins::CachedLogins,
-    caller::{AttestError, HostReference},
     metrics::Metrics,
-    pods::{NoPods, NodePods},
     rate_limit::{ActiveRequests, RateLimiter},
     server,
     sockets::Sockets,

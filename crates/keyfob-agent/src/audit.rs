@@ -18,6 +18,7 @@ use std::{
 };
 
 use aws_lc_rs::hmac;
+use keyfob_agent_config::AuditConfig;
 use keyfob_api::Secret;
 use keyfob_exec::printable_json;
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
@@ -26,7 +27,6 @@ use tokio::sync::broadcast;
 
 pub use self::event::{AuditCaller, AuditCredential, AuditEvent, AuditPod, Outcome};
 use self::sink::Sink;
-use crate::AuditConfig;
 
 /// How many events may wait for the disk.
 const QUEUE: usize = 4096;

@@ -8,6 +8,7 @@ mod named_counters;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use keyfob_agent_config::AgentConfig;
 use keyfob_host::{Host, ProviderOutcome, ProviderReport};
 use keyfob_metrics::EncodeAs as _;
 use keyfob_net::server::OpenConnections;
@@ -27,7 +28,6 @@ use prometheus_client::{
 
 use self::{gauges::Gauges, named_counters::NamedCounters};
 use crate::{
-    AgentConfig,
     agent::Shared,
     audit::{AuditEvent, Outcome},
 };

@@ -21,11 +21,10 @@ use std::{
     time::Duration,
 };
 
+use keyfob_agent_config::{AgentConfig, SocketConfig};
 use keyfob_net::server::{SocketFile, SocketFileError};
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
-
-use crate::{AgentConfig, SocketConfig};
 
 /// The open sockets of an agent. Sockets that it made itself are removed when this is dropped.
 #[derive(Debug)]
@@ -320,8 +319,8 @@ mod tests {
         let text = format!(
             "apiVersion: {}\nkind: {}\nproviderConfig: /p\npluginDirectory: /b\n\
              listeners: {{agent: {{path: {}}}{http}}}\n",
-            crate::AGENT_API_VERSION,
-            crate::AGENT_KIND,
+            keyfob_agent_config::AGENT_API_VERSION,
+            keyfob_agent_config::AGENT_KIND,
             directory.join("agent.sock").display(),
         );
         AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap()

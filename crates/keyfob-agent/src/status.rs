@@ -4,7 +4,7 @@
 //! else only shows it: `page` as HTML, `events` as a stream of the parts of the page that changed.
 //!
 //! Every local process can open a port on loopback. So what is shown there never depends on what plugins print, has no hash of a
-//! credential and no user name, and names of images and callers only if the agent's file says so (see [`StatusDetail`](crate::StatusDetail)).
+//! credential and no user name, and names of images and callers only if the agent's file says so (see [`StatusDetail`](keyfob_agent_config::StatusDetail)).
 
 mod events;
 mod explanation;

@@ -149,7 +149,7 @@ async fn ask(action: &AgentAction) -> Result<Outcome, AgentClientError> {
         }
         AgentAction::Probe(args) => probe(args).await.map(|()| Outcome::default()),
         AgentAction::Schema => {
-            let schema = keyfob_agent::agent_config_schema();
+            let schema = keyfob_agent_config::agent_config_schema();
             let stdout = serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n";
             Ok(Outcome { stdout, ..Outcome::default() })
         }

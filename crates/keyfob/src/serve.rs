@@ -4,10 +4,11 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use keyfob_agent::{
-    Agent, AgentBuilder, AgentConfig, AgentConfigError, AgentError, HttpListener, InheritedSockets,
-    KubernetesPods, SocketError, Sockets,
+    Agent, AgentBuilder, AgentError, HttpListener, InheritedSockets, SocketError, Sockets,
 };
+use keyfob_agent_config::{AgentConfig, AgentConfigError};
 use keyfob_api::{Chain, KubernetesComponent};
+use keyfob_caller::KubernetesPods;
 use keyfob_exec::{Environment as _, SystemEnvironment};
 use keyfob_host::KubernetesApi;
 use listenfd::ListenFd;
@@ -272,7 +273,7 @@ impl From<ServeError> for Outcome {
 
 /// The problems of an agent's file, each with what to do about it.
 pub(crate) fn problems(error: &AgentConfigError) -> String {
-    let line = |problem: &keyfob_agent::AgentConfigProblem| match &problem.help {
+    let line = |problem: &keyfob_agent_config::AgentConfigProblem| match &problem.help {
         Some(help) => format!("keyfob: {problem}\nhelp: {help}\n"),
         None => format!("keyfob: {problem}\n"),
     };

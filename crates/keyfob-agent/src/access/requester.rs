@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::{
     audit::{AuditCaller, AuditPod},
-    caller::{Caller, CallerPlace},
-    pods::NodePod,
     rate_limit::CallerKey,
-    rules::{HostSubject, Program, Subject},
 };
+use keyfob_agent_config::{HostSubject, Program, Subject};
+use keyfob_caller::{Caller, CallerPlace, NodePod};
+use keyfob_host::{PodIdentity, PodReference};
 
 /// An attested caller, and the pod it is in.
 #[derive(Clone, Debug)]
@@ -63,6 +63,16 @@ impl Requester {
                 "a process in a container that is no pod of this node".to_owned()
             }
         }
+    }
+
+    /// The identity under which images of its pod are pulled.
+    pub(super) fn pod_identity(&self) -> Option<PodIdentity> {
+        let NodePod { namespace, name, uid, service_account } = self.pod.as_deref()?;
+        Some(PodIdentity {
+            namespace: namespace.clone(),
+            service_account: service_account.clone(),
+            pod: Some(PodReference { name: name.clone(), uid: uid.clone() }),
+        })
     }
 
     pub(super) fn audited(&self) -> AuditCaller {

@@ -6,12 +6,14 @@ use std::{
     os::unix::fs::symlink,
 };
 
+use keyfob_agent_config::AgentConfig;
+use keyfob_caller::{NodePod, NodePods, PodsUnavailable};
 use keyfob_exec::BoxFuture;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Agent, AgentBuilder, AgentConfig, NodePod, NodePods, PodsUnavailable};
+use crate::{Agent, AgentBuilder};
 
 const CREDENTIALS: RequestKind = RequestKind { path: "/v1/credentials", gives_logins: true };
 
@@ -97,8 +99,8 @@ fn agent_with_rule(folder: &TempDir, pods: Pods, rule: &str) -> Agent {
         "apiVersion: {}\nkind: {}\nproviderConfig: {shown}/providers.yaml\npluginDirectory: {shown}/plugins\n\
          listeners: {{agent: {{path: {shown}/agent.sock}}}}\naudit: {{to: file, path: {shown}/audit.log}}\n\
          limits: {{connections: 16}}\nrules:\n- {rule}\n",
-        crate::AGENT_API_VERSION,
-        crate::AGENT_KIND
+        keyfob_agent_config::AGENT_API_VERSION,
+        keyfob_agent_config::AGENT_KIND
     );
     let config = AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap();
     AgentBuilder::new("agent.yaml", config).pods(pods).build().unwrap()

@@ -3,15 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt as _, stream};
+use keyfob_agent_config::{AccessRule, Action};
 use keyfob_api::MatchTarget;
 use keyfob_host::{ProviderOutcome, Pull};
 
 use super::{Shared, blocking};
-use crate::{
-    access::expiry,
-    rules::{AccessRule, Action},
-    warm::earliest_renewal,
-};
+use crate::{access::expiry, warm::earliest_renewal};
 
 /// How often the agent looks whether an answer must be renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);

@@ -7,17 +7,14 @@ use std::{
     time::SystemTime,
 };
 
+use keyfob_agent_config::AgentConfig;
 use keyfob_api::Chain;
 use keyfob_config::{Config, ValidConfig, ValidProvider};
 use keyfob_exec::read_bounded;
 use keyfob_host::Reloaded;
 
 use super::{AgentError, Shared, read_providers};
-use crate::{
-    AgentConfig,
-    config::MAX_FILE,
-    status::{Moment, ReloadRecord},
-};
+use crate::status::{Moment, ReloadRecord};
 
 /// What became of the configuration since the start.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +99,7 @@ impl Shared {
 
 /// Logs names in rules that no provider has, with their places in the agent's file.
 pub(super) fn warn_of_unknown_providers(path: &Path, providers: &ValidConfig) {
-    let Ok(text) = read_bounded(path, MAX_FILE) else { return };
+    let Ok(text) = read_bounded(path, AgentConfig::MAX_BYTES) else { return };
     let known: Vec<_> = providers.providers().iter().map(ValidProvider::name).collect();
     for problem in AgentConfig::unknown_providers(&path.to_string_lossy(), text.expose(), &known) {
         let help = problem.help.as_deref();

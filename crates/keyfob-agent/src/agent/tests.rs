@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
+use keyfob_agent_config::{Action, Subject};
 use keyfob_api::CredentialProviderRequest;
+use keyfob_caller::{Caller, CallerPlace, ContainerEvidence, NodePod};
 use keyfob_exec::{BoxFuture, Finished, Invocation, RunError, Runner, Status, StderrTail, Stdin};
 use keyfob_host::{IdentityError, Pull, ServiceAccount, ServiceAccounts, Token, TokenRequest};
 use keyfob_net::server::PeerProcess;
@@ -18,9 +20,8 @@ use tokio::{sync::Barrier, time::timeout};
 
 use super::*;
 use crate::{
-    AgentClient, Caller, CallerPlace, ContainerEvidence, InheritedSockets, NodePod,
+    AgentClient, InheritedSockets,
     access::{ProviderDecision, Requester},
-    rules::{Action, Subject},
 };
 
 const IMAGE: &str = "registry.example/app";
@@ -107,8 +108,8 @@ impl Rig {
         let text = format!(
             "apiVersion: {}\nkind: {}\nproviderConfig: {shown}/providers.yaml\n\
              pluginDirectory: {shown}/plugins\nlisteners: {{agent: {{path: {shown}/agent.sock}}}}\nrules:{RULES}",
-            crate::AGENT_API_VERSION,
-            crate::AGENT_KIND
+            keyfob_agent_config::AGENT_API_VERSION,
+            keyfob_agent_config::AGENT_KIND
         );
         let config = AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap();
         let tokens = Arc::<Mutex<Vec<_>>>::default();

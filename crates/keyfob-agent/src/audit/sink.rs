@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::AuditConfig;
+use keyfob_agent_config::AuditConfig;
 
 /// Where systemd's journal takes entries.
 const JOURNAL: &str = "/run/systemd/journal/socket";

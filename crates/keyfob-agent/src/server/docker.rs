@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use http::Response;
+use keyfob_agent_config::{Action, decide, may_be_allowed};
 use keyfob_api::server_address;
 use serde::Serialize;
 use tokio::task::yield_now;
@@ -16,7 +17,6 @@ use crate::{
     agent::Shared,
     error::{ApiError, ErrorCode},
     repository::Repository,
-    rules::{Action, decide, may_be_allowed},
 };
 
 /// How many logins are compared with the rules before other requests get their turn.

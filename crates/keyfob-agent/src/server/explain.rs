@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use http::Response;
+use keyfob_agent_config::{Action, HostSubject, Program, Subject, group_id, user_id};
 use keyfob_host::Pull;
 use serde::Serialize;
 
@@ -15,8 +16,6 @@ use crate::{
     agent::Shared,
     error::{ApiError, ErrorCode},
     repository::Repository,
-    rules::{Action, HostSubject, Program, Subject},
-    users,
 };
 
 #[derive(Debug, Serialize)]
@@ -124,9 +123,9 @@ fn parse_subject(text: &str) -> Result<Subject, ApiError> {
         let unknown = || bad(format!("there is no {name} {value:?} on this node"));
         match name {
             "uid" => uid = Some(value.parse().map_err(|_| unknown())?),
-            "user" => uid = Some(users::user_id(value).ok_or_else(unknown)?),
+            "user" => uid = Some(user_id(value).ok_or_else(unknown)?),
             "gid" => process.gids.push(value.parse().map_err(|_| unknown())?),
-            "group" => process.gids.push(users::group_id(value).ok_or_else(unknown)?),
+            "group" => process.gids.push(group_id(value).ok_or_else(unknown)?),
             "unit" => process.unit = Some(value.to_owned()),
             "executable" => process.program = Some(Program::Supposed(value.into())),
             _ => return Err(bad(format!("{name:?} is not a property of a caller"))),

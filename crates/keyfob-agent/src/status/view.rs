@@ -13,10 +13,9 @@ use super::{
     problems::{Problem, ProblemKind},
     time::Moment,
 };
-use crate::{
-    StatusDetail,
-    audit::{AuditCaller, AuditEvent, Outcome},
-};
+
+use crate::audit::{AuditCaller, AuditEvent, Outcome};
+use keyfob_agent_config::StatusDetail;
 
 const PROVIDERS: usize = 20;
 const PATTERNS: usize = 6;

@@ -2,7 +2,8 @@
 
 use std::{fs, sync::mpsc, thread, time::Duration};
 
-use keyfob_agent::{AgentBuilder, AgentConfig, InheritedSockets, SocketError, Sockets};
+use keyfob_agent::{AgentBuilder, InheritedSockets, SocketError, Sockets};
+use keyfob_agent_config::AgentConfig;
 use keyfob_exec::{ProcessRunner, SystemEnvironment};
 use keyfob_testkit::{Script, Step, scripted_plugin};
 use rustix::fs::{CWD, FileType, Mode, mknodat};

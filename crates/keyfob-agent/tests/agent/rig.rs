@@ -12,9 +12,8 @@ use std::{
     time::Duration,
 };
 
-use keyfob_agent::{
-    Agent, AgentBuilder, AgentConfig, AgentError, InheritedSockets, SocketError, Sockets,
-};
+use keyfob_agent::{Agent, AgentBuilder, AgentError, InheritedSockets, SocketError, Sockets};
+use keyfob_agent_config::AgentConfig;
 use keyfob_testkit::{LeakCheck, LogCapture, ManualClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -9,7 +9,8 @@ use std::{
     },
 };
 
-use keyfob_agent::{AgentConfig, InheritedSockets, Sockets};
+use keyfob_agent::{InheritedSockets, Sockets};
+use keyfob_agent_config::AgentConfig;
 use tokio::{io::AsyncWriteExt as _, sync::watch};
 
 use crate::rig::{APP, Rig, eventually};

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use keyfob_agent::{AttestError, Caller, CallerPlace, ContainerEvidence, HostReference};
+use keyfob_caller::{AttestError, Caller, CallerPlace, ContainerEvidence, HostReference};
 use keyfob_net::server::PeerProcess;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;

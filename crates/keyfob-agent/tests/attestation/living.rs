@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use keyfob_agent::Attestation;
+use keyfob_caller::Attestation;
 use rustix::process::{Gid, getegid, geteuid, getgroups};
 
 use super::{

@@ -27,7 +27,7 @@ use std::{
     path::PathBuf,
 };
 
-use keyfob_agent::{AttestError, Caller, CallerPlace, HostReference};
+use keyfob_caller::{AttestError, Caller, CallerPlace, HostReference};
 use keyfob_net::server::{PeerProcess, UnidentifiedPeer};
 use tempfile::TempDir;
 

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio};
 
-use keyfob_agent::{AttestError, CallerPlace, ContainerEvidence};
+use keyfob_caller::{AttestError, CallerPlace, ContainerEvidence};
 use rustix::process::getpid;
 
 use super::{

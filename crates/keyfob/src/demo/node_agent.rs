@@ -10,9 +10,8 @@ use std::{
     },
 };
 
-use keyfob_agent::{
-    Agent, AgentBuilder, AgentClient, AgentClientError, AgentConfig, InheritedSockets, Sockets,
-};
+use keyfob_agent::{Agent, AgentBuilder, AgentClient, AgentClientError, InheritedSockets, Sockets};
+use keyfob_agent_config::AgentConfig;
 use keyfob_exec::{
     Clock as _, Finished, Invocation, ProcessRunner, Program, Runner as _, Status, Stdin,
     SystemClock, SystemEnvironment,

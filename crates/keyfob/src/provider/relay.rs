@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Args;
-use keyfob_agent::{AgentConfig, AgentConfigError};
+use keyfob_agent_config::{AgentConfig, AgentConfigError};
 use keyfob_api::{FeatureGates, GoDuration, ProviderVersion};
 use keyfob_config::{Config, Invalid, ProviderConfig, ReadError, TokenAttributes};
 use thiserror::Error;

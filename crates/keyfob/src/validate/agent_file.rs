@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keyfob_agent::{AgentConfig, AgentConfigError, AgentConfigProblem};
+use keyfob_agent_config::{AgentConfig, AgentConfigError, AgentConfigProblem};
 use keyfob_config::Config;
 use keyfob_exec::read_bounded;
 use serde_json::{Value, json};

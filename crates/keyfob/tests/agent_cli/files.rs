@@ -99,7 +99,7 @@ fn the_unit_gives_requests_time_to_finish_and_bounds_the_memory() {
         line.unwrap_or_else(|| panic!("{name} is not set")).to_owned()
     };
     let stop: u64 = setting("TimeoutStopSec").parse().unwrap();
-    let requests = keyfob_agent::AgentLimits::default().request_timeout;
+    let requests = keyfob_agent_config::AgentLimits::default().request_timeout;
     assert!(stop >= requests.as_secs() + 10, "systemd would kill it while requests finish");
     assert_eq!((&*setting("MemoryMax"), &*setting("OOMPolicy")), ("1G", "continue"));
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use keyfob_agent::AgentConfig;
+use keyfob_agent_config::AgentConfig;
 use keyfob_api::FeatureGates;
 use keyfob_config::Config;
 

@@ -107,17 +107,15 @@ impl Caller {
 
 /// Where a caller runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "whoever decides must know every case")]
 pub enum CallerPlace {
     /// Directly on the node.
-    #[non_exhaustive]
     Host {
         /// The unit of the system's service manager, such as `docker.service`. A unit of a user's own service manager counts as
         /// `user@UID.service`. None outside of units.
         unit: Option<String>,
     },
     /// In a container, or where that cannot be excluded. Its user id says nothing about the rights it has on the node.
-    #[non_exhaustive]
     Container {
         /// The id of the container, if it can be told from its cgroup.
         id: Option<String>,

@@ -14,8 +14,7 @@ use std::{
 };
 
 use keyfob_api::{MatchPattern, MatchTarget};
-
-use crate::caller::Executable;
+use keyfob_caller::Executable;
 
 /// A rule of the agent's file.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +34,7 @@ pub struct AccessRule {
 
 /// What a rule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "whoever decides must know every case")]
 pub enum Action {
     /// The provider may be asked, with the node's identity.
     Allow,
@@ -133,7 +132,7 @@ impl CallerSelector {
 
 /// What rules know about a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "whoever decides must know every case")]
 pub enum Subject {
     /// A process on the host.
     Host(HostSubject),
@@ -155,7 +154,7 @@ pub enum Subject {
 
 /// What rules know about a process on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_structs, reason = "whoever asks fills it in")]
 pub struct HostSubject {
     /// The user.
     pub uid: u32,
@@ -169,7 +168,7 @@ pub struct HostSubject {
 
 /// The program of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "whoever decides must know every case")]
 pub enum Program {
     /// The file that the process runs.
     Attested(Executable),
@@ -229,7 +228,7 @@ impl AccessRule {
     }
 
     /// Why the rule denies a caller in a container although it is for processes on the host; nothing if it does not.
-    pub(crate) fn precaution(&self, subject: &Subject) -> Option<Precaution> {
+    pub fn precaution(&self, subject: &Subject) -> Option<Precaution> {
         let callers = &self.callers;
         if self.action != Action::Deny || !callers.selects_hosts() {
             return None;
@@ -254,7 +253,7 @@ pub fn decide<'a>(
 
 /// Whether the rules could allow this caller anything with one of these actions, whatever the image and the provider. It is quick, for
 /// callers that get nothing in any case.
-pub(crate) fn may_be_allowed(rules: &[AccessRule], subject: &Subject, actions: &[Action]) -> bool {
+pub fn may_be_allowed(rules: &[AccessRule], subject: &Subject, actions: &[Action]) -> bool {
     let denies_everything = |rule: &AccessRule| {
         rule.action == Action::Deny && rule.images.is_empty() && rule.providers.is_empty()
     };
@@ -323,7 +322,8 @@ impl CallerSelector {
 
 /// Why a rule that denies processes on the host applies to a process in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Precaution {
+#[non_exhaustive]
+pub enum Precaution {
     /// It is in no pod of this node. Whether it is one of the processes that the rule names cannot be told: its user, groups and program
     /// are those that it has in its container.
     #[error(

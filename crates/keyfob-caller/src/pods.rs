@@ -6,7 +6,6 @@ mod kubernetes;
 use std::{error::Error, fmt, sync::Arc};
 
 use keyfob_exec::BoxFuture;
-use keyfob_host::{PodIdentity, PodReference};
 
 #[cfg(feature = "kube")]
 pub use self::kubernetes::KubernetesPods;
@@ -23,17 +22,6 @@ pub struct NodePod {
     pub uid: String,
     /// Its service account.
     pub service_account: String,
-}
-
-impl NodePod {
-    /// The identity under which its images are pulled.
-    pub(crate) fn identity(&self) -> PodIdentity {
-        PodIdentity {
-            namespace: self.namespace.clone(),
-            service_account: self.service_account.clone(),
-            pod: Some(PodReference { name: self.name.clone(), uid: self.uid.clone() }),
-        }
-    }
 }
 
 /// Finds the pods of this node.
@@ -61,7 +49,7 @@ impl PodsUnavailable {
 
 /// An agent without a cluster knows no pods.
 #[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing to know")]
 pub struct NoPods;
 
 impl NodePods for NoPods {

@@ -29,9 +29,6 @@ pub const AGENT_API_VERSION: &str = "keyfob.dev/v1alpha1";
 /// The `kind` of an agent's file.
 pub const AGENT_KIND: &str = "AgentConfiguration";
 
-/// The largest file that is read.
-pub(crate) const MAX_FILE: u64 = 1 << 20;
-
 /// A valid configuration of the agent.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -78,7 +75,7 @@ pub struct ClusterConfig {
 
 /// A unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_structs, reason = "a socket has a path and permissions")]
 pub struct SocketConfig {
     /// Its path.
     pub path: PathBuf,
@@ -99,7 +96,7 @@ pub enum StatusDetail {
 
 /// Where the audit log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "whoever logs must know every place")]
 pub enum AuditConfig {
     /// Nowhere; `keyfob agent status` and the stream of the admin socket still show decisions.
     None,
@@ -169,10 +166,13 @@ impl Default for WarmConfig {
 }
 
 impl AgentConfig {
+    /// The largest file that is read.
+    pub const MAX_BYTES: u64 = 1 << 20;
+
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, AgentConfigError> {
         let name: Arc<str> = path.to_string_lossy().into();
-        let text = read_bounded(path, MAX_FILE)
+        let text = read_bounded(path, Self::MAX_BYTES)
             .map_err(|error| AgentConfigError::unreadable(&name, &error))?;
         Self::parse(&name, text.expose())
     }
