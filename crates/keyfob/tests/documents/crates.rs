@@ -127,7 +127,7 @@ fn source_file(short: &str) -> String {
 #[test]
 fn the_paths_of_the_architecture_name_files_once_and_files_that_exist() {
     let paths = paths();
-    assert_eq!(paths.len(), 10, "{paths:?}");
+    assert_eq!(paths.len(), 11, "{paths:?}");
     for (path, files) in &paths {
         assert!(files.len() > 3, "{path} names {files:?}");
         for (at, file) in files.iter().enumerate() {
