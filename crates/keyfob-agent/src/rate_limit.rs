@@ -28,15 +28,15 @@ pub(crate) enum CallerKey {
     Container,
     /// All processes in pods that are being looked up.
     UnknownPod,
-    /// Processes that could not be attested: those of all users, unless there is a reason to tell one apart.
-    Unattested(Option<u32>),
+    /// All processes that could not be attested.
+    Unattested,
 }
 
 impl CallerKey {
     /// Whose share of the log a request takes. Those who can be anybody share one.
     pub(crate) fn for_log(self) -> Self {
         match self {
-            Self::Container | Self::UnknownPod | Self::Unattested(_) => Self::Unattested(None),
+            Self::Container | Self::UnknownPod | Self::Unattested => Self::Unattested,
             key @ (Self::User(_) | Self::Pod(_)) => key,
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     fn callers_that_may_have_many_user_ids_share_one_part_of_the_log() {
         let shared = CallerKey::Container.for_log();
         assert_eq!(CallerKey::UnknownPod.for_log(), shared);
-        assert_eq!(CallerKey::Unattested(Some(100_001)).for_log(), shared);
+        assert_eq!(CallerKey::Unattested.for_log(), shared);
         assert_eq!(CallerKey::User(1000).for_log(), CallerKey::User(1000));
     }
 

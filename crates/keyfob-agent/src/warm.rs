@@ -257,7 +257,7 @@ impl StoredImage {
         // A clock that was set back must not keep a name for ever.
         let requested = requested.min(now);
         // Who it was is not stored: all others count as one caller.
-        let caller = (!self.by_root).then_some(CallerKey::Unattested(None));
+        let caller = (!self.by_root).then_some(CallerKey::Unattested);
         let image = Remembered { requested, expires: None, due: None, renewal: None, caller };
         (age(now, requested) < FORGET_AFTER).then_some((self.image, image))
     }

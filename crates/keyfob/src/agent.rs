@@ -206,6 +206,9 @@ pub(crate) fn explanation(explained: &Value) -> String {
         match field(provider, "rule").as_str() {
             Some(rule) => {
                 append(&mut page, format_args!("provider {name}: rule {rule:?} says {decision}\n"));
+                if let Some(reason) = field(provider, "reason").as_str() {
+                    append(&mut page, format_args!("  {reason}\n"));
+                }
             }
             None => append(
                 &mut page,

@@ -196,7 +196,7 @@ impl<'a> Attempt<'a> {
 
     fn key(&self) -> CallerKey {
         let requester = self.requester.as_ref();
-        requester.map_or(CallerKey::Unattested(None), |requester| requester.key())
+        requester.map_or(CallerKey::Unattested, |requester| requester.key())
     }
 
     fn audited(&self, granted: &GrantedCredential) -> AuditCredential {
