@@ -137,12 +137,7 @@ pub(crate) fn a_rolling_update_of_the_daemon_set_fails_no_request(world: &mut Wo
                 let now = (requests.load(Ordering::Relaxed) - asked, answered() - pod_before);
                 if now.0 > 100 && now.1 > 2 { Ok(()) } else { Err(format!("{now:?}")) }
             });
-            // The port follows once the old pod has ended.
-            wait_for("metrics of the new pod", PATIENCE, || {
-                let metrics = scrape().map_err(|error| error.to_string())?;
-                let is_answered = metrics.starts_with("HTTP/1.1 200 ");
-                if is_answered { Ok(()) } else { Err(metrics) }
-            });
+            wait_for("metrics of the new pod", PATIENCE, scrape);
         }
         drop(end);
         callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
@@ -310,14 +305,19 @@ fn update(world: &World, version: &str) {
     roll_out(world);
 }
 
-/// What Prometheus on the node reads.
-fn scrape() -> std::io::Result<String> {
-    let mut stream = TcpStream::connect("127.0.0.1:9977")?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-    let mut metrics = String::new();
-    stream.read_to_string(&mut metrics)?;
-    Ok(metrics)
+/// As Prometheus on the node does. The port follows an update once the old pod has ended.
+fn scrape() -> Result<(), String> {
+    let get = || {
+        let mut stream = TcpStream::connect("127.0.0.1:9977")?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut metrics = String::new();
+        stream.read_to_string(&mut metrics)?;
+        std::io::Result::Ok(metrics)
+    };
+    let metrics = get().map_err(|error| error.to_string())?;
+    if metrics.starts_with("HTTP/1.1 200 ") { Ok(()) } else { Err(metrics) }
 }
 
 /// What root on the node gets.
