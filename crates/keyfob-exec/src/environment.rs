@@ -53,6 +53,12 @@ pub fn proxy_variable(name: &str, environment: &dyn Environment) -> Option<Strin
     value(name).or_else(|| value(&name.to_lowercase()))
 }
 
+/// The address of the proxy that a variable names, as [`proxy_variable`] finds it. Without a scheme it is one of plain http.
+pub fn proxy_address(name: &str, environment: &dyn Environment) -> Option<String> {
+    let address = proxy_variable(name, environment)?;
+    Some(if address.contains("://") { address } else { format!("http://{address}") })
+}
+
 /// The `NAME=value` list a plugin gets: the host's variables, then the configured ones; the last of a name wins and
 /// keeps its place.
 ///

@@ -37,7 +37,7 @@ pub use box_future::BoxFuture;
 pub use clock::{Clock, SystemClock};
 pub use core_dumps::forbid_core_dumps;
 pub use directory::Directory;
-pub use environment::{Environment, SystemEnvironment, overlay, proxy_variable};
+pub use environment::{Environment, SystemEnvironment, overlay, proxy_address, proxy_variable};
 pub use invocation::{Invocation, Limits, MOST_OUTPUT, Stderr, Stdin, Stdout, Watch};
 pub use keyfob_stdout::{require_stdout, write_stdout};
 pub use outcome::{Finished, RunError, Status, StderrTail};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use keyfob_exec::{Environment, proxy_variable};
+use keyfob_exec::{Environment, proxy_address, proxy_variable};
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 
 use crate::ConnectionError;
@@ -21,9 +21,9 @@ pub(crate) struct Proxies {
 
 impl Proxies {
     pub(crate) fn of(environment: &dyn Environment) -> Self {
-        let named = |name: &str| proxy_variable(name, environment);
+        let named = |name: &str| proxy_address(name, environment);
         let all = named("ALL_PROXY");
-        let except = match named("NO_PROXY") {
+        let except = match proxy_variable("NO_PROXY", environment) {
             Some(except) => format!("{except},{DIRECT}"),
             None => DIRECT.into(),
         };
@@ -45,12 +45,10 @@ impl Proxies {
         // What the address of a proxy holds besides is a password.
         let invalid = |_| ConnectionError::Proxy;
         if let Some(url) = &self.http {
-            builder = builder
-                .proxy(Proxy::http(with_scheme(url)).map_err(invalid)?.no_proxy(self.except()));
+            builder = builder.proxy(Proxy::http(url).map_err(invalid)?.no_proxy(self.except()));
         }
         if let Some(url) = &self.https {
-            builder = builder
-                .proxy(Proxy::https(with_scheme(url)).map_err(invalid)?.no_proxy(self.except()));
+            builder = builder.proxy(Proxy::https(url).map_err(invalid)?.no_proxy(self.except()));
         }
         Ok(builder)
     }
@@ -67,10 +65,6 @@ impl fmt::Debug for Proxies {
     }
 }
 
-fn with_scheme(url: &str) -> String {
-    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
-}
-
 #[cfg(test)]
 mod tests {
     use keyfob_testkit::MapEnvironment;
@@ -85,7 +79,7 @@ mod tests {
     fn an_empty_variable_does_not_hide_the_other_spelling() {
         for (empty, set) in [("HTTPS_PROXY", "https_proxy"), ("https_proxy", "HTTPS_PROXY")] {
             let found = proxies(&[(empty, ""), (set, "proxy:1")]);
-            assert_eq!(found.https.as_deref(), Some("proxy:1"), "{empty} is empty");
+            assert_eq!(found.https.as_deref(), Some("http://proxy:1"), "{empty} is empty");
         }
         let found = proxies(&[
             ("NO_PROXY", ""),
@@ -94,13 +88,13 @@ mod tests {
             ("all_proxy", "b:2"),
         ]);
         assert!(found.except.starts_with("a.example,"), "{}", found.except);
-        assert_eq!(found.http.as_deref(), Some("b:2"));
+        assert_eq!(found.http.as_deref(), Some("http://b:2"));
     }
 
     #[test]
     fn a_cgi_program_has_no_http_proxy() {
         let found =
             proxies(&[("REQUEST_METHOD", "GET"), ("HTTP_PROXY", "evil:1"), ("HTTPS_PROXY", "b:2")]);
-        assert_eq!((found.http, found.https.as_deref()), (None, Some("b:2")));
+        assert_eq!((found.http, found.https.as_deref()), (None, Some("http://b:2")));
     }
 }

@@ -2,26 +2,27 @@
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
-use keyfob_exec::{Environment, proxy_variable};
+use keyfob_exec::{Environment, proxy_address, proxy_variable};
 
 /// The way to a server, where a kubeconfig names none. As in Go nothing on this machine is reached through a proxy.
 pub(super) fn proxy_for(server: &Uri, environment: &dyn Environment) -> Option<Uri> {
-    let named = |name: &str| proxy_variable(name, environment).unwrap_or_default();
     if is_this_machine(server.host()?) {
         return None;
     }
+    let named = |name: &str| proxy_address(name, environment).unwrap_or_default();
     let matcher = Matcher::builder()
         .http(named("HTTP_PROXY"))
         .https(named("HTTPS_PROXY"))
-        .no(named("NO_PROXY"))
+        .no(proxy_variable("NO_PROXY", environment).unwrap_or_default())
         .build();
     matcher.intercept(server)?;
     // With the user in it, which a matcher takes out.
     let variable = if server.scheme_str() == Some("https") { "HTTPS_PROXY" } else { "HTTP_PROXY" };
-    let proxy = named(variable);
-    if proxy.contains("://") { proxy.parse().ok() } else { format!("http://{proxy}").parse().ok() }
+    named(variable).parse().ok()
 }
 
+/// Only loopback, as in client-go. The HTTP client of `keyfob-net` also asks the services that clouds have at link-local addresses
+/// without a proxy, but an API server is none of them.
 fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
