@@ -7,6 +7,9 @@ use keyfob_api::{LabelPattern, MatchPattern};
 use super::{Config, ProviderConfig, lint::Warning};
 
 /// Warns of patterns that match nothing, or nothing that another one does not match.
+///
+/// The patterns are parsed here, because a configuration that is not valid is looked at too. What cannot be parsed is left to
+/// `validate`.
 pub(super) fn lint(
     config: &Config,
     index: usize,
