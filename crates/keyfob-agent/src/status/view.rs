@@ -258,6 +258,11 @@ impl View {
         }
     }
 
+    /// The image; the path of a request that names none, such as a reload that was refused.
+    pub(super) fn subject<'a>(&self, event: &'a AuditEvent) -> Cow<'a, str> {
+        cut(if event.image.is_empty() { event.request } else { &event.image }, NAME)
+    }
+
     pub(super) fn caller(&self, event: &AuditEvent) -> String {
         let Some(caller) = &event.caller else {
             return match event.peer_uid {
