@@ -2,7 +2,7 @@
 //!
 //! The page is bounded: lists and texts are cut, and the page says how much more there is. Templates escape whatever is not a template.
 
-use std::{borrow::Cow, sync::Arc, time::SystemTime};
+use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::SystemTime};
 
 use super::{
     history::ReloadRecord,
@@ -30,6 +30,10 @@ const NAME: usize = 100;
 const TEXT: usize = 240;
 /// The height of a chart, in units of its view box.
 const HEIGHT: u64 = 96;
+/// The height of the smallest bar: something is never drawn as nothing.
+const LEAST: u64 = 3;
+/// What separates the two parts of a bar.
+const GAP: u64 = 2;
 
 /// A status as it is shown to somebody.
 pub(super) struct View {
@@ -43,16 +47,29 @@ pub(super) struct View {
 pub(super) struct Chart {
     pub(super) class: &'static str,
     pub(super) title: &'static str,
-    pub(super) caption: String,
+    pub(super) sum: u64,
+    /// What the parts of its bars are, if they have parts.
+    pub(super) parts: Vec<Part>,
     pub(super) most: u64,
-    pub(super) bars: Vec<Bar>,
+    /// Its bars by their classes, each class as one path: 180 elements would be a tenth of the page.
+    pub(super) paths: Vec<(&'static str, String)>,
 }
 
-pub(super) struct Bar {
+/// An entry of a legend.
+pub(super) struct Part {
     pub(super) class: &'static str,
-    pub(super) x: usize,
-    pub(super) y: u64,
-    pub(super) height: u64,
+    pub(super) text: String,
+}
+
+impl Chart {
+    /// What it shows, for those who do not see it.
+    pub(super) fn caption(&self) -> String {
+        let parts: Vec<_> = self.parts.iter().map(|part| &*part.text).collect();
+        match parts.as_slice() {
+            [] => self.sum.to_string(),
+            parts => format!("{}: {}", self.sum, parts.join(", ")),
+        }
+    }
 }
 
 #[expect(clippy::unused_self, reason = "templates call the methods of their view")]
@@ -202,28 +219,21 @@ impl View {
 
     pub(super) fn charts(&self) -> [Chart; 3] {
         let minutes = &self.status.minutes;
-        let sum = |of: fn(&Minute) -> u64| minutes.iter().map(of).sum::<u64>();
-        let responses = sum(|minute| minute.counts.responses);
-        let refused = sum(|minute| minute.counts.refused);
-        let runs = sum(|minute| minute.counts.plugin_runs);
-        let failures = sum(|minute| minute.counts.plugin_failures);
+        let responses = chart("answers", "Responses", minutes, |minute| {
+            (minute.counts.responses, minute.counts.refused)
+        });
+        let refused: u64 = minutes.iter().map(|minute| minute.counts.refused).sum();
+        let answered = responses.sum.saturating_sub(refused);
+        let parts = vec![
+            Part { class: "answers", text: format!("{answered} answered") },
+            Part { class: "refused", text: format!("{refused} refused") },
+        ];
         [
-            Chart {
-                caption: format!("{responses}, {refused} refused"),
-                ..chart("answers", "Responses", minutes, |minute| {
-                    (minute.counts.responses, minute.counts.refused)
-                })
-            },
-            Chart {
-                caption: runs.to_string(),
-                ..chart("runs", "Plugin runs", minutes, |minute| (minute.counts.plugin_runs, 0))
-            },
-            Chart {
-                caption: failures.to_string(),
-                ..chart("failures", "Failures of plugins", minutes, |minute| {
-                    (minute.counts.plugin_failures, 0)
-                })
-            },
+            Chart { parts, ..responses },
+            chart("runs", "Plugin runs", minutes, |minute| (minute.counts.plugin_runs, 0)),
+            chart("failures", "Failures of plugins", minutes, |minute| {
+                (minute.counts.plugin_failures, 0)
+            }),
         ]
     }
 
@@ -370,29 +380,43 @@ fn caller_text(caller: &AuditCaller) -> String {
     }
 }
 
+/// A chart of how much there was in each minute, and how much of that was refused.
 fn chart(
     class: &'static str,
     title: &'static str,
     minutes: &[Minute],
     counts: impl Fn(&Minute) -> (u64, u64),
 ) -> Chart {
-    let most = minutes.iter().map(|minute| counts(minute).0).max().unwrap_or_default();
-    // Something is never drawn as nothing.
-    let height = |count: u64| match count {
-        0 => 0,
-        count => (count * HEIGHT / most.max(1)).max(3),
-    };
-    let mut bars = Vec::new();
+    let all = minutes.iter().map(|minute| counts(minute).0);
+    let (sum, most) = (all.clone().sum(), all.max().unwrap_or_default());
+    let (mut rest, mut refused) = (String::new(), String::new());
     for (index, minute) in minutes.iter().enumerate() {
-        let (all, part) = counts(minute);
-        for (class, count) in [(class, all), ("refused", part)] {
-            let height = height(count);
+        let stacked = stack(counts(minute), most);
+        for (path, (bottom, height)) in [&mut refused, &mut rest].into_iter().zip(stacked) {
             if height > 0 {
-                bars.push(Bar { class, x: index * 10 + 1, y: 99 - height, height });
+                let (x, y) = (index * 10 + 1, 99 - bottom);
+                // Writing to a String does not fail.
+                write!(path, "M{x} {y}v-{height}h7v{height}z").unwrap_or_default();
             }
         }
     }
-    Chart { class, title, caption: String::new(), most, bars }
+    let mut paths = vec![(class, rest), ("refused", refused)];
+    paths.retain(|(_, path)| !path.is_empty());
+    Chart { class, title, sum, parts: Vec::new(), most, paths }
+}
+
+/// Where the two parts of a bar begin above the axis, and how high they are: what was refused, and above it the rest.
+fn stack((all, refused): (u64, u64), most: u64) -> [(u64, u64); 2] {
+    let height = |count: u64| match count {
+        0 => 0,
+        count => (count * HEIGHT / most.max(1)).max(LEAST),
+    };
+    if refused == 0 || refused >= all {
+        return [(0, height(refused)), (0, height(all - refused.min(all)))];
+    }
+    let below = height(refused).min(HEIGHT - GAP - LEAST);
+    let bottom = below + GAP;
+    [(0, below), (bottom, height(all).saturating_sub(bottom).max(LEAST))]
 }
 
 /// The text, cut in the middle if it is too long.
@@ -409,6 +433,17 @@ fn cut(text: &str, most: usize) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_parts_of_a_bar_are_seen_and_never_higher_than_the_chart() {
+        assert_eq!(stack((0, 0), 0), [(0, 0), (0, 0)]);
+        assert_eq!(stack((10, 0), 10), [(0, 0), (0, 96)]);
+        assert_eq!(stack((10, 10), 10), [(0, 96), (0, 0)]);
+        assert_eq!(stack((10, 5), 10), [(0, 48), (50, 46)]);
+        assert_eq!(stack((2, 1), 1000), [(0, 3), (5, 3)]);
+        assert_eq!(stack((1000, 1), 1000), [(0, 3), (5, 91)]);
+        assert_eq!(stack((1000, 999), 1000), [(0, 91), (93, 3)]);
+    }
 
     #[test]
     fn a_long_text_is_cut_in_the_middle() {

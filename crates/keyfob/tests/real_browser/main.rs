@@ -31,6 +31,20 @@ const AXE: &str = "const done = arguments[0]; axe.run(document, {resultTypes: ['
                    'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}).then(({violations, passes}) => done({passes: passes.length, \
                    violations: violations.map(({id, nodes}) => [id, ...nodes.map((each) => each.html)])}))";
 
+/// The contrasts in the chart of responses: between its two colours, of each with the page, and of the legend's.
+const CONTRASTS: &str = "
+    const luminance = (color) => {
+        const [r, g, b] = color.match(/[0-9]+/g).map((each) => each / 255).map((each) =>
+            each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+    };
+    const contrast = (one, other) => Math.max(one / other, other / one);
+    const of = (selector, property) => luminance(getComputedStyle(document.querySelector(selector))[property]);
+    const page = of('#hour', 'backgroundColor');
+    const bars = [of('path.answers', 'fill'), of('path.refused', 'fill')];
+    const swatches = [of('.swatch.answers', 'backgroundColor'), of('.swatch.refused', 'backgroundColor')];
+    return [bars, swatches].flatMap(([one, other]) => [contrast(one, other), contrast(one, page), contrast(other, page)])";
+
 /// The path of axe-core, if these tests are to be run.
 fn axe() -> Option<PathBuf> {
     let path = env::var_os("KEYFOB_AXE").map(PathBuf::from);
@@ -162,11 +176,12 @@ fn the_configuration_the_records_and_the_last_hour_are_on_the_page() {
     let records = browser.texts("#records tbody tr").join("\n");
     assert!(records.contains(RECORDED) && records.contains("shop/cart"), "{records}");
     let charts = browser.texts("figcaption");
-    assert_eq!(charts, ["Responses 7, 2 refused", "Plugin runs 4", "Failures of plugins 1"]);
     assert_eq!(
-        browser.evaluate("document.querySelectorAll('figure svg[role=img] rect').length > 3"),
-        true
+        charts,
+        ["Responses 7: 5 answered, 2 refused", "Plugin runs 4", "Failures of plugins 1"]
     );
+    let bars = "[...document.querySelectorAll('figure svg[role=img] path')].map((each) => each.className.baseVal)";
+    assert_eq!(browser.evaluate(bars), json!(["answers", "refused", "runs", "failures"]));
     browser.run("document.querySelector('details').open = true");
     let minutes = browser.texts("#hour tbody tr").join("\n");
     assert!(minutes.contains(':'), "the chart is a table too: {minutes}");
@@ -228,6 +243,9 @@ fn it_fits_on_small_and_large_screens_and_passes_axe_in_both_themes() {
             json!([screen.width, 0]),
             "{screen:?}: nothing sticks out"
         );
+        for contrast in browser.run(CONTRASTS).as_array().unwrap() {
+            assert!(contrast.as_f64().unwrap() >= 3.0, "{screen:?}: {contrast}");
+        }
         backgrounds.push(browser.evaluate("getComputedStyle(document.body).backgroundColor"));
         browser.run("document.querySelector('details').open = true");
         browser.run(&axe);
