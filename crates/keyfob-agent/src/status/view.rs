@@ -129,6 +129,12 @@ impl View {
         cut(text, TEXT)
     }
 
+    /// A text in parts, between which a line may be broken: after `/`, `:`, `@` and `.`, but not in a number. Browsers know no such places,
+    /// and would break long names anywhere.
+    pub(super) fn parts<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        parts(text)
+    }
+
     /// `good` or `bad`.
     pub(super) fn mood(&self) -> &'static str {
         if self.status.problems.is_empty() { "good" } else { "bad" }
@@ -419,6 +425,32 @@ fn stack((all, refused): (u64, u64), most: u64) -> [(u64, u64); 2] {
     [(0, below), (bottom, height(all).saturating_sub(bottom).max(LEAST))]
 }
 
+fn parts(text: &str) -> Vec<&str> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for (at, _) in text.match_indices(['/', ':', '@', '.']) {
+        let (before, after) = text.split_at(at + 1);
+        if may_break(before, after) {
+            parts.extend(text.get(start..=at));
+            start = at + 1;
+        }
+    }
+    parts.extend(text.get(start..).filter(|part| !part.is_empty()));
+    parts
+}
+
+/// Whether a line may be broken here. `before` ends with one of the characters after which it may.
+fn may_break(before: &str, after: &str) -> bool {
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let word = after.split(' ').next().unwrap_or_default();
+    let next = after.as_bytes().first();
+    let is_in_a_number = is_digit(before.as_bytes().iter().nth_back(1)) && is_digit(next);
+    match before.as_bytes().last() {
+        // The extension of a file stays with its name.
+        Some(b'.') => !is_in_a_number && word.contains(['/', ':', '@', '.']),
+        _ => !is_in_a_number && !word.is_empty() && !word.starts_with('/'),
+    }
+}
+
 /// The text, cut in the middle if it is too long.
 fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.chars().nth(most).is_none() {
@@ -433,6 +465,28 @@ fn cut(text: &str, most: usize) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_broken_between_its_parts_and_not_in_a_number() {
+        for (name, expected) in [
+            ("", &[][..]),
+            ("app", &["app"]),
+            (
+                "ci.internal.example/team/app:v1.2",
+                &["ci.", "internal.", "example/", "team/", "app:", "v1.2"],
+            ),
+            ("r.example:5000/ä/ö@sha256:3f", &["r.", "example:", "5000/", "ä/", "ö@", "sha256:3f"]),
+            (
+                "/etc/keyfob/agent.yaml:1:42: no. It",
+                &["/", "etc/", "keyfob/", "agent.", "yaml:", "1:42: no. It"],
+            ),
+            ("https://r.example/", &["https://", "r.", "example/"]),
+            ("/etc/agent.yaml", &["/", "etc/", "agent.yaml"]),
+        ] {
+            assert_eq!(parts(name), expected, "{name}");
+            assert_eq!(parts(name).concat(), name);
+        }
+    }
 
     #[test]
     fn both_parts_of_a_bar_are_seen_and_never_higher_than_the_chart() {

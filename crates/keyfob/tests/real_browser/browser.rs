@@ -160,7 +160,8 @@ impl Browser {
             .collect()
     }
 
-    /// Everything that the browser sent and got, as text: heads, bodies and events of streams.
+    /// Everything that the browser sent and got, as text: heads, bodies and events of streams. Names are whole, without the places where
+    /// their lines may be broken.
     pub(crate) fn traffic(&mut self) -> String {
         self.read_logs();
         let entries = self.network.iter().map(ToString::to_string);
@@ -170,6 +171,11 @@ impl Browser {
             if let Some(body) = self.try_devtools("Network.getResponseBody", &asked) {
                 traffic += body["body"].as_str().unwrap_or_default();
             }
+        }
+        // In JSON that is a part of JSON, a tag may begin with an escape.
+        for tag in ["wbr", "bdi", "/bdi"] {
+            traffic =
+                traffic.replace(&format!("<{tag}>"), "").replace(&format!("\\u003C{tag}>"), "");
         }
         traffic
     }

@@ -31,6 +31,17 @@ const AXE: &str = "const done = arguments[0]; axe.run(document, {resultTypes: ['
                    'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}).then(({violations, passes}) => done({passes: passes.length, \
                    violations: violations.map(({id, nodes}) => [id, ...nodes.map((each) => each.html)])}))";
 
+/// Labels and parts of names that are broken although they have room, and what begins below the mark of its line.
+const BROKEN: &str = "
+    const lines = (node) => { const range = document.createRange(); range.selectNodeContents(node); return [...range.getClientRects()]; };
+    const has_room = (node) => lines(node).reduce((sum, line) => sum + line.width, 0) < node.parentElement.clientWidth;
+    const names = [...document.querySelectorAll('main :is(code, tbody th, bdi)')].flatMap((each) => [...each.childNodes]);
+    const broken = names.filter((node) => /^[^\\s-]+$/.test(node.nodeValue ?? '') && lines(node).length > 1 && has_room(node));
+    const labels = [...document.querySelectorAll('dt')].filter((each) => lines(each).length > 1 || each.scrollWidth > each.clientWidth);
+    const marked = [...document.querySelectorAll('.mark')].filter((each) =>
+        each.nextElementSibling.getBoundingClientRect().left < each.getBoundingClientRect().right);
+    return [...broken, ...labels, ...marked].map((each) => each.textContent)";
+
 /// The contrasts in the chart of responses: between its two colours, of each with the page, and of the legend's.
 const CONTRASTS: &str = "
     const luminance = (color) => {
@@ -243,6 +254,7 @@ fn it_fits_on_small_and_large_screens_and_passes_axe_in_both_themes() {
             json!([screen.width, 0]),
             "{screen:?}: nothing sticks out"
         );
+        assert_eq!(browser.run(BROKEN), json!([]), "{screen:?}: lines are broken between parts");
         for contrast in browser.run(CONTRASTS).as_array().unwrap() {
             assert!(contrast.as_f64().unwrap() >= 3.0, "{screen:?}: {contrast}");
         }
