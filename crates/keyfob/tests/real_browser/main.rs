@@ -22,7 +22,7 @@ use keyfob_testkit::LeakCheck;
 use serde_json::{Value, json};
 
 use crate::{
-    browser::{Browser, SCREENS, Screen},
+    browser::{Browser, NARROW, SCREENS, Screen, WIDE},
     node::{Node, OURS, PASSWORD, PRINTED, RECORDED, THEIRS, USER, keyfob},
 };
 
@@ -227,12 +227,23 @@ fn a_plugin_that_fails_and_recovers_is_seen_without_a_reload() {
     assert_eq!(browser.evaluate("window.isTheSamePage"), true);
     let stays = "[document.activeElement.tagName, document.querySelector('details').open]";
     assert_eq!(browser.evaluate(stays), json!(["SUMMARY", true]), "focus and open parts stay");
-    browser.run("document.getElementById('pause').click()");
+    press_pause(&mut browser, "Space", "Paused");
     assert!(node.ask("registry.example/c").status.success());
-    browser.wait_for("document.getElementById('connection').textContent", "Paused");
     assert_eq!(browser.texts("#decisions tbody tr").len(), 2, "nothing moves while it is paused");
-    browser.run("document.getElementById('pause').click()");
+    press_pause(&mut browser, "Space", "Live");
     browser.wait_for("document.querySelectorAll('#decisions tbody tr').length", 3);
+}
+
+/// Reaches the button by the keyboard, presses a key in it, and waits until the page says this.
+#[track_caller]
+fn press_pause(browser: &mut Browser, key: &str, connection: &str) {
+    browser.run("document.activeElement.blur(); document.querySelector('.skip').focus()");
+    browser.press("Tab");
+    assert_eq!(browser.evaluate("document.activeElement.id"), "pause");
+    browser.press(key);
+    browser.wait_for("document.getElementById('connection').textContent", connection);
+    let pressed = "document.getElementById('pause').getAttribute('aria-pressed')";
+    assert_eq!(browser.evaluate(pressed), (connection == "Paused").to_string());
 }
 
 #[test]
@@ -330,6 +341,12 @@ fn a_keyboard_is_enough() {
     browser.press("Enter");
     browser.wait_for("document.activeElement.id", "main");
     assert_eq!(browser.evaluate("location.hash"), "#main");
+
+    for (width, key) in [(NARROW, "Enter"), (NARROW, "Space"), (WIDE, "Enter"), (WIDE, "Space")] {
+        browser.show_on(Screen { width, theme: "light" });
+        press_pause(&mut browser, key, "Paused");
+        press_pause(&mut browser, key, "Live");
+    }
 }
 
 #[test]
