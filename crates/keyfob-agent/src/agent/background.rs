@@ -1,11 +1,15 @@
 //! What the agent does without being asked: it keeps answers fresh and remembers the names of images.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use keyfob_agent_config::{AccessRule, Action};
 use keyfob_api::MatchTarget;
 use keyfob_host::{ProviderOutcome, Pull};
+use tokio::{
+    sync::Semaphore,
+    task::{AbortHandle, JoinSet},
+};
 
 use super::{Shared, blocking};
 use crate::{access::expiry, warm::earliest_renewal};
@@ -16,30 +20,76 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
 const STORE_INTERVAL: Duration = Duration::from_secs(30);
 /// After a restart, remembered images are requested again one after the other, with this pause between them.
 const WARM_UP_PAUSE: Duration = Duration::from_millis(50);
-/// How many answers are renewed at the same time, so that a plugin that hangs does not hold up the others.
-const RENEWALS_AT_ONCE: usize = 8;
+/// How many answers of the same providers are renewed at the same time. Callers wait in the same queue for a provider's plugin.
+const RENEWALS_AT_ONCE: usize = 4;
 
 /// Requests remembered images again: after the start, and before their answers expire.
 pub(super) async fn stay_warm(shared: Arc<Shared>) {
     let images = blocking(&shared, |shared| {
         shared.remembered.load(shared.config().warm.remembered_images, shared.clock.now())
     });
-    let images = stream::iter(images.await.unwrap_or_default());
-    let one_by_one = images.then(|image| async {
+    let images = stream::iter(images.await.unwrap_or_default()).then(|image| async {
         tokio::time::sleep(WARM_UP_PAUSE).await;
         image
     });
-    renew_all(&shared, one_by_one).await;
+    let mut warm_up = pin!(images.fuse());
+    let mut renewals = Renewals::new(shared.clone());
     let mut ticks = tokio::time::interval(RENEWAL_INTERVAL);
     loop {
-        ticks.tick().await;
-        renew_all(&shared, stream::iter(shared.remembered.take_due(shared.clock.now()))).await;
+        tokio::select! {
+            Some(image) = warm_up.next() => renewals.start(image),
+            Some(_) = renewals.tasks.join_next() => {}
+            _ = ticks.tick() => {
+                renewals.forget_ended();
+                for image in shared.remembered.take_due(shared.clock.now()) {
+                    renewals.start(image);
+                }
+            }
+        }
     }
 }
 
-async fn renew_all(shared: &Shared, images: impl Stream<Item = String>) {
-    let renew = |image: String| async move { shared.renew(&image).await };
-    images.for_each_concurrent(RENEWALS_AT_ONCE, renew).await;
+/// The renewals that are under way. Each has a task of its own and waits for its turn among those that ask the same providers, so that a
+/// plugin that hangs holds up no other provider. They end when this is dropped.
+struct Renewals {
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+    by_image: HashMap<String, AbortHandle>,
+    by_providers: HashMap<Vec<Arc<str>>, Arc<Semaphore>>,
+}
+
+impl Renewals {
+    fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            tasks: JoinSet::new(),
+            by_image: HashMap::new(),
+            by_providers: HashMap::new(),
+        }
+    }
+
+    /// Renews the answers for an image, unless that is under way.
+    fn start(&mut self, image: String) {
+        if self.by_image.get(&image).is_some_and(|renewal| !renewal.is_finished()) {
+            return;
+        }
+        let providers = self.shared.allowed_providers(&Pull::of_repository(&image));
+        let new_turns = || Arc::new(Semaphore::new(RENEWALS_AT_ONCE));
+        let turns = self.by_providers.entry(providers).or_insert_with(new_turns).clone();
+        let (shared, name) = (self.shared.clone(), image.clone());
+        let renewal = async move {
+            // The semaphore is never closed.
+            if let Ok(_turn) = turns.acquire().await {
+                shared.renew(&name).await;
+            }
+        };
+        self.by_image.insert(image, self.tasks.spawn(renewal));
+    }
+
+    fn forget_ended(&mut self) {
+        self.by_image.retain(|_, renewal| !renewal.is_finished());
+        self.by_providers.retain(|_, turns| Arc::strong_count(turns) > 1);
+    }
 }
 
 /// Writes the names of remembered images from time to time.

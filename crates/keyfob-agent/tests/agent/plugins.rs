@@ -27,8 +27,8 @@ struct State {
     respond: HashMap<String, Respond>,
     asked: Vec<(String, CredentialProviderRequest)>,
     takes: Duration,
-    /// Runs end when its sender is gone.
-    held: Option<watch::Receiver<()>>,
+    /// Runs of this plugin, or of all, end when the sender is gone.
+    held: Option<(Option<String>, watch::Receiver<()>)>,
     running: usize,
     most_running: usize,
 }
@@ -63,7 +63,15 @@ impl Plugins {
     #[must_use]
     pub(crate) fn hold(&self) -> watch::Sender<()> {
         let (sender, held) = watch::channel(());
-        self.state().held = Some(held);
+        self.state().held = Some((None, held));
+        sender
+    }
+
+    /// Keeps runs of one plugin from ending until what this returns is dropped.
+    #[must_use]
+    pub(crate) fn hold_only(&self, name: &str) -> watch::Sender<()> {
+        let (sender, held) = watch::channel(());
+        self.state().held = Some((Some(name.to_owned()), held));
         sender
     }
 
@@ -128,8 +136,12 @@ impl Runner for Plugins {
                 tokio::time::sleep(takes).await;
             }
             let held = self.state().held.clone();
-            if let Some(mut held) = held {
-                while held.changed().await.is_ok() {}
+            let name = invocation.program().file_name().and_then(|name| name.to_str());
+            match held {
+                Some((only, mut held)) if only.is_none() || only.as_deref() == name => {
+                    while held.changed().await.is_ok() {}
+                }
+                _ => {}
             }
             let program = invocation.program().into();
             answer.map(|answer| finished(program, &answer)).ok_or_else(|| RunError::Failed {

@@ -162,6 +162,32 @@ async fn a_renewal_that_fails_is_tried_again_and_the_old_answer_serves() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plugin_that_hangs_does_not_hold_up_renewals_of_other_providers() {
+    let rig = Rig::new();
+    rig.write_providers(
+        &(provider("one", "*.registry.example") + &provider("two", "other.example")),
+    );
+    rig.plugins
+        .respond("one", |request| Some(logins("Image", "1h", [(request.image.clone(), "ada")])));
+    rig.plugins.login("two", "bob");
+    let agent = rig.start();
+    for number in 0..20 {
+        agent.users(&format!("r{number}.registry.example/app")).await;
+    }
+    agent.users("other.example/app").await;
+    let hung = rig.plugins.hold_only("one");
+    rig.clock.advance(56 * MINUTE);
+    sleep(A_LOOK).await;
+    let runs_of = |name: &str| rig.plugins.asked().iter().filter(|(each, _)| each == name).count();
+    assert_eq!(runs_of("two"), 2, "it is renewed");
+    assert_eq!(runs_of("one"), 20 + 4, "of one provider, so many are renewed at the same time");
+    drop(hung);
+    sleep(A_LOOK).await;
+    assert_eq!(runs_of("one"), 20 + 20);
+    rig.finish(agent).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outage_at_the_start_is_overcome() {
     let rig = Rig::new();
     let agent = rig.start();
