@@ -19,7 +19,7 @@ use keyfob_caller::{AttestError, HostReference, NoPods, NodePods};
 use keyfob_config::{Config, Invalid, ReadError, ValidConfig};
 use keyfob_exec::{Clock, SystemClock};
 use keyfob_host::{Backoff, BuildError, Host, HostBuilder, HostOptions, MissingPlugins, Reloaded};
-use keyfob_net::server::{Limits, Listener};
+use keyfob_net::server::{Limits, Listener, SocketFile};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::{sync::watch, task::JoinSet};
@@ -41,8 +41,8 @@ use crate::{
 /// The most answers of one provider that are cached: some 60 MB.
 const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
-/// How long answers to requests that took too long may take while the agent stops.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How much longer than the request timeout the agent waits at its end, so that a request that took too long is still told so.
+const LATE_ANSWER_GRACE: Duration = Duration::from_millis(500);
 
 /// What an agent is made of.
 pub struct AgentBuilder {
@@ -249,7 +249,7 @@ impl Agent {
         let limits = self.limits();
         let stopped = || {
             let mut stop = stop.clone();
-            // If the sender is gone, nobody could stop the agent any more: that counts as the signal to stop.
+            // A sender that is gone counts as the signal to stop: nobody else could send one.
             async move { stop.wait_for(|stop| *stop).await.map(drop).unwrap_or_default() }
         };
         let remove_paths_at_stop = async {
@@ -269,22 +269,24 @@ impl Agent {
             shared.history.end_streams();
         };
         let (others_end, others) = watch::channel(false);
-        let serve_http = async |listener: Listener| {
+        let serve_http = async |listener: Listener, made: Vec<SocketFile>| {
             let mut others = others.clone();
             let ended = async move {
                 others.wait_for(|ended| *ended).await.map(drop).unwrap_or_default();
+                // Its path goes before it stops to accept, so that nobody connects in vain.
+                drop(made);
             };
             Box::pin(server::serve_http(shared.clone(), listener, stop.clone(), ended)).await;
         };
         let http_socket = async {
             if let Some(listener) = sockets.http_socket {
-                serve_http(listener.into()).await;
+                serve_http(listener.into(), sockets.made_http).await;
             }
         };
         let http_port = async {
             if let Some(port) = sockets.http_port {
                 tokio::select! {
-                    listener = port.listener() => serve_http(listener.into()).await,
+                    listener = port.listener() => serve_http(listener.into(), Vec::new()).await,
                     () = stopped() => {}
                 }
             }
@@ -327,8 +329,7 @@ impl Agent {
             handshake: config.limits.request_timeout,
             body_size: config.limits.body_bytes as usize,
             buffered: (config.limits.body_bytes as usize).saturating_mul(64),
-            // A request whose time is over is still told so.
-            drain: config.limits.request_timeout.saturating_add(LAST_WORDS),
+            drain: config.limits.request_timeout.saturating_add(LATE_ANSWER_GRACE),
             ..Limits::default()
         }
     }

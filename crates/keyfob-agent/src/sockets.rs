@@ -16,13 +16,13 @@
 use std::{
     fs, io,
     net::{SocketAddr, TcpListener as StdTcpListener},
-    os::unix::net::{UnixListener as StdListener, UnixStream},
+    os::unix::net::UnixListener as StdListener,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use keyfob_agent_config::{AgentConfig, SocketConfig};
-use keyfob_net::server::{SocketFile, SocketFileError};
+use keyfob_net::server::{SocketFile, SocketFileError, probe_socket};
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
@@ -30,10 +30,10 @@ use tokio::net::{TcpListener, UnixListener};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Sockets {
-    /// Those for requests. They are removed before the agent stops to accept, so that nobody connects in vain.
+    /// The paths of sockets for requests. They are removed before the agent stops to accept, so that nobody connects in vain.
     pub(crate) made: Vec<SocketFile>,
-    // The number of a file is used again once its socket is closed, so the paths go first.
-    _made_http: Vec<SocketFile>,
+    /// The same for HTTP, which is served longer.
+    pub(crate) made_http: Vec<SocketFile>,
     pub(crate) agent: UnixListener,
     pub(crate) admin: Option<UnixListener>,
     pub(crate) http_socket: Option<UnixListener>,
@@ -81,7 +81,7 @@ impl Sockets {
     pub fn open(config: &AgentConfig, inherited: InheritedSockets) -> Result<Self, SocketError> {
         let path = &config.agent_socket.path;
         // It is opened last, and is the one to name if all of them are in use.
-        if inherited.agent.is_none() && UnixStream::connect(path).is_ok() {
+        if inherited.agent.is_none() && probe_socket(path).is_ok() {
             return Err(SocketError::InUse(path.clone()));
         }
         Self::open_with(config, inherited, SocketFile::bind)
@@ -126,7 +126,7 @@ impl Sockets {
             None => None,
         };
         let agent = open(&config.agent_socket, inherited.agent, bind, &mut made)?;
-        Ok(Self { made, _made_http: made_http, agent, admin, http_socket, http_port })
+        Ok(Self { made, made_http, agent, admin, http_socket, http_port })
     }
 
     /// The loopback address where metrics are served, if it is one: with its port, also if the file leaves that to the system (port 0).
@@ -262,7 +262,7 @@ impl From<SocketFileError> for SocketError {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::{fs::MetadataExt as _, net::UnixStream};
 
     use super::*;
 

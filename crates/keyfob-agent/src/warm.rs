@@ -101,11 +101,12 @@ impl RememberedImages {
         images.sort_by_key(|(_, image)| std::cmp::Reverse(image.requested));
         images.truncate(most as usize);
         let names = images.iter().map(|(name, _)| name.clone()).collect();
-        // They are requested at once; if that fails, after a while.
-        let images = images
-            .into_iter()
-            .map(|(name, image)| (name, Remembered { due: retry_at(now), ..image }));
-        self.lock().by_name.extend(images);
+        let mut known = self.lock();
+        for (name, image) in images {
+            // They are requested at once; if that fails, after a while. What was requested meanwhile is known better.
+            let image = Remembered { due: retry_at(now), ..image };
+            known.by_name.entry(name).or_insert(image);
+        }
         names
     }
 
