@@ -54,7 +54,7 @@ pub use self::{
     peer::Peer,
     peer_process::{PeerProcess, ProcessStatus, UnidentifiedPeer},
     request_body::{BodyError, RequestBody},
-    socket_file::{SocketFile, SocketFileError},
+    socket_file::{SocketFile, SocketFileError, probe_socket},
 };
 use self::{
     connections::{Connections, Pool, Reason, Slot},

@@ -9,11 +9,15 @@ use std::{
     io,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
-        net::{UnixListener, UnixStream},
+        net::UnixListener,
     },
     path::{Path, PathBuf},
 };
 
+use rustix::{
+    io::{Errno, retry_on_intr},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
+};
 use thiserror::Error;
 
 /// The file of a unix socket that this process made. It is removed with this value, unless somebody else has taken its place.
@@ -105,11 +109,25 @@ fn may_be_replaced(path: &Path, takes_over: bool) -> Result<bool, SocketFileErro
             Err(SocketFileError::NotASocket(path.into()))
         }
         Ok(_) if takes_over => Ok(true),
-        Ok(_) => match UnixStream::connect(path) {
+        Ok(_) => match probe_socket(path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
-            // It listens, or it cannot be known that it does not, such as with a full queue.
+            // Somebody listens, or it cannot be known that nobody does, for example because the permission to connect is missing.
             _ => Err(SocketFileError::InUse(path.into())),
         },
+    }
+}
+
+/// Checks whether somebody listens on a unix socket, without waiting; an error tells why nobody can be reached.
+///
+/// A process whose queue of connections is full listens too: it is stopped or busy. A blocking `connect` would wait for it without
+/// limit.
+pub fn probe_socket(path: &Path) -> io::Result<()> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match retry_on_intr(|| connect(&socket, &address)) {
+        Ok(()) | Err(Errno::AGAIN) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -135,6 +153,13 @@ pub enum SocketFileError {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        os::{fd::OwnedFd, unix::net::UnixStream},
+        sync::mpsc,
+        thread,
+        time::Duration,
+    };
+
     use super::*;
 
     #[test]
@@ -165,6 +190,46 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(matches!(SocketFile::bind(&path, 0o600), Err(SocketFileError::NotASocket(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_socket_whose_queue_is_full_is_in_use_and_nobody_waits_for_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let (_listener, _queued) = full_listener(&path);
+        let (report, reported) = mpsc::channel();
+        let bind = {
+            let path = path.clone();
+            move || report.send((probe_socket(&path), SocketFile::bind(&path, 0o600)))
+        };
+        thread::spawn(bind);
+        let (probed, bound) = reported.recv_timeout(Duration::from_secs(30)).unwrap();
+        probed.unwrap();
+        assert!(matches!(bound, Err(SocketFileError::InUse(_))), "{bound:?}");
+        assert!(path.exists());
+    }
+
+    /// A listener that accepts nothing, with the connections that fill its queue.
+    fn full_listener(path: &Path) -> (OwnedFd, Vec<OwnedFd>) {
+        let address = SocketAddrUnix::new(path).unwrap();
+        let socket = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+        };
+        let listener = socket();
+        rustix::net::bind(&listener, &address).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let mut queued = Vec::new();
+        loop {
+            let client = socket();
+            match connect(&client, &address) {
+                Ok(()) => queued.push(client),
+                Err(errno) => {
+                    assert_eq!(errno, Errno::AGAIN);
+                    return (listener, queued);
+                }
+            }
+        }
     }
 
     #[test]
