@@ -1,7 +1,7 @@
 //! A client of the agent's sockets, for Rust programs and the command line.
 
 use std::{
-    io,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use keyfob_api::Secret;
+use keyfob_net::server::probe_socket;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -57,9 +58,31 @@ pub struct AgentCredential {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AgentClientError {
-    /// Nobody listens on the socket.
+    /// Nobody listens on the socket, or there is none.
     #[error("the agent is not running: {}", socket.display())]
     Down {
+        /// The socket.
+        socket: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// This user may not connect to the socket.
+    #[error("no access to the agent: {}", socket.display())]
+    NoAccess {
+        /// The socket.
+        socket: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// So many connections wait for the agent that it takes no more: it is stopped or overloaded.
+    #[error("the agent is busy, and its queue of connections is full: {}", socket.display())]
+    Busy {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The socket cannot be used for another reason, such as a file in the place of a directory.
+    #[error("cannot connect to the agent: {}", socket.display())]
+    Unreachable {
         /// The socket.
         socket: PathBuf,
         /// What the system said.
@@ -81,6 +104,29 @@ pub enum AgentClientError {
     /// The answer is not one of an agent.
     #[error("the answer is not one of a Keyfob agent")]
     NotAnAgent,
+}
+
+impl AgentClientError {
+    fn connecting(socket: &Path, source: io::Error) -> Self {
+        let socket = socket.to_owned();
+        match source.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Self::Down { socket, source },
+            ErrorKind::PermissionDenied => Self::NoAccess { socket, source },
+            ErrorKind::WouldBlock => Self::Busy { socket },
+            _ => Self::Unreachable { socket, source },
+        }
+    }
+
+    /// Whether there was no connection. Then the error names the socket.
+    pub fn is_connect(&self) -> bool {
+        match self {
+            Self::Down { .. }
+            | Self::NoAccess { .. }
+            | Self::Busy { .. }
+            | Self::Unreachable { .. } => true,
+            Self::Refused { .. } | Self::Broken(_) | Self::NotAnAgent => false,
+        }
+    }
 }
 
 impl AgentClient {
@@ -171,6 +217,12 @@ impl AgentClient {
         self.probe("/healthz").await
     }
 
+    /// Whether somebody listens on the socket, which an agent that is busy does too. An error says why nobody can be reached.
+    pub fn check_listening(&self) -> Result<(), AgentClientError> {
+        probe_socket(&self.socket)
+            .map_err(|error| AgentClientError::connecting(&self.socket, error))
+    }
+
     async fn probe(&self, path: &str) -> Result<(), AgentClientError> {
         let asked = timeout(PROBE_PATIENCE, self.exchange(Method::GET, path, String::new())).await;
         let (status, answer) = asked.map_err(|late| AgentClientError::Broken(Box::new(late)))??;
@@ -209,8 +261,7 @@ impl AgentClient {
         body: String,
     ) -> Result<(StatusCode, Secret<Vec<u8>>), AgentClientError> {
         let stream = UnixStream::connect(&self.socket).await;
-        let stream = stream
-            .map_err(|source| AgentClientError::Down { socket: self.socket.clone(), source })?;
+        let stream = stream.map_err(|error| AgentClientError::connecting(&self.socket, error))?;
         let broken = |error: hyper::Error| AgentClientError::Broken(Box::new(error));
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
@@ -254,5 +305,32 @@ fn refused(status: StatusCode, body: &[u8]) -> AgentClientError {
             AgentClientError::Refused { status, message: error.message, help: error.help }
         }
         Err(_) => AgentClientError::NotAnAgent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn only_an_agent_that_nobody_listens_for_is_not_running() {
+        let message = |errno: Errno| {
+            let error = AgentClientError::connecting(Path::new("/a.sock"), errno.into());
+            assert!(error.is_connect());
+            error.to_string()
+        };
+        for (errnos, expected) in [
+            ([Errno::NOENT, Errno::CONNREFUSED], "the agent is not running: /a.sock"),
+            ([Errno::ACCESS, Errno::PERM], "no access to the agent: /a.sock"),
+            (
+                [Errno::AGAIN, Errno::WOULDBLOCK],
+                "the agent is busy, and its queue of connections is full: /a.sock",
+            ),
+            ([Errno::NOTDIR, Errno::MFILE], "cannot connect to the agent: /a.sock"),
+        ] {
+            assert_eq!(errnos.map(message), [expected; 2]);
+        }
     }
 }

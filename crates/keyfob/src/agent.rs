@@ -2,13 +2,12 @@
 
 mod status;
 
-use std::{fmt::Write as _, io, path::PathBuf};
+use std::{fmt::Write as _, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use keyfob_agent::{AgentClient, AgentClientError};
 use keyfob_api::Chain;
 use serde_json::Value;
-use tokio::net::UnixStream;
 
 use self::status::StatusArgs;
 use crate::{
@@ -163,13 +162,7 @@ async fn probe(args: &ProbeArgs) -> Result<(), AgentClientError> {
         ProbedState::Alive => {
             client.alive().await?;
             // A socket that was removed or whose agent has ended is made anew by a restart.
-            let socket = args.socket.clone();
-            match UnixStream::connect(&socket).await {
-                // Its queue is full, so somebody listens.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-                Err(source) => Err(AgentClientError::Down { socket, source }),
-                Ok(_) => Ok(()),
-            }
+            AgentClient::new(&args.socket).check_listening()
         }
     }
 }

@@ -184,7 +184,7 @@ impl AgentAnswer {
     pub(crate) fn note(&self) -> String {
         match &self.granted {
             Ok(granted) => granted.described(&self.socket),
-            Err(AgentClientError::Down { .. }) => self.cause().unwrap_or_default(),
+            Err(error) if error.is_connect() => self.cause().unwrap_or_default(),
             Err(_) => {
                 let cause = self.cause().unwrap_or_default();
                 format!("{cause} (asked the agent at {})", self.socket.display())
@@ -215,15 +215,14 @@ impl AgentAnswer {
         }
     }
 
-    /// Whether nothing can be found out this way: the agent does not run, or denies.
+    /// Whether nothing can be found out this way: the agent gives no answer, or denies.
     pub(crate) fn is_useless(&self) -> bool {
-        match &self.granted {
-            Ok(_) => false,
-            Err(AgentClientError::Refused { status, .. }) => {
+        self.granted.as_ref().is_err_and(|error| match error {
+            AgentClientError::Refused { status, .. } => {
                 !matches!(*status, StatusCode::NOT_FOUND | StatusCode::BAD_GATEWAY)
             }
-            Err(_) => true,
-        }
+            _ => true,
+        })
     }
 }
 
@@ -239,21 +238,21 @@ impl Granted {
 pub(crate) fn help(error: &AgentClientError, otherwise: &str) -> Option<String> {
     match error {
         AgentClientError::Refused { help, .. } => help.clone(),
-        AgentClientError::Down { source, .. }
-            if source.kind() == std::io::ErrorKind::PermissionDenied =>
-        {
-            Some(
-                "this user may not connect to it: see listeners in the agent's file, or use sudo"
-                    .to_owned(),
-            )
-        }
         AgentClientError::Down { .. } => {
             Some(format!("start it with `systemctl start keyfob-agent`, or {otherwise}"))
+        }
+        AgentClientError::NoAccess { .. } => Some(
+            "its configuration sets the mode of the socket: listeners in /etc/keyfob/agent.yaml; or use sudo"
+                .to_owned(),
+        ),
+        AgentClientError::Unreachable { .. } => {
+            Some("check the path of the agent's socket".to_owned())
         }
         AgentClientError::NotAnAgent => {
             Some("something else listens on this socket: name the agent's".to_owned())
         }
-        _ => Some("look into the agent's log: journalctl -u keyfob-agent".to_owned()),
+        // `Broken` and `Busy`.
+        _ => Some("its log may tell why: journalctl -u keyfob-agent".to_owned()),
     }
 }
 

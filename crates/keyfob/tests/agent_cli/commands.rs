@@ -1,16 +1,29 @@
 //! `get`, `explain` and `agent` with a running agent, and without one.
 
 use std::{
+    fs::{self, Permissions},
     io::{BufRead as _, BufReader},
-    os::unix::net::UnixListener,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt as _, net::UnixListener},
+    },
+    path::Path,
     process::Stdio,
 };
 
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+    },
+};
 use serde_json::{Value, json};
 
 use crate::{
     node::{Said, keyfob, program},
-    running_agent::{IMAGE, OTHER, PASSWORD, RunningAgent, is_root, node, own_uid},
+    running_agent::{
+        IMAGE, OTHER, PASSWORD, RunningAgent, agent_file, is_root, node, own_rule, own_uid,
+    },
 };
 
 const HELP: &str =
@@ -132,6 +145,59 @@ fn a_socket_that_a_dead_agent_left_is_no_reason_to_find_nothing_silently() {
     let said = ask_automatically(path.to_str().unwrap(), &["get", IMAGE]);
     assert_eq!(said.code, 2);
     assert!(said.stderr.starts_with("keyfob: the agent is not running: "), "{}", said.stderr);
+}
+
+#[test]
+fn an_agent_that_cannot_be_reached_is_not_said_to_be_down() {
+    let node = node();
+    let path = node.path("agent.sock");
+    let socket = path.to_str().unwrap();
+    let (_listener, _queued) = full_listener(&path);
+    let said = keyfob(&["get", "--agent", socket, IMAGE]);
+    let expected = format!(
+        "keyfob: the agent is busy, and its queue of connections is full: {socket}\n\
+         help: its log may tell why: journalctl -u keyfob-agent\n"
+    );
+    assert_eq!((said.code, said.stderr), (2, expected));
+    // Another agent does not wait for it either.
+    let file = agent_file(&node, &own_rule("r.example"));
+    let said = keyfob(&["serve", "--config", &file]);
+    let expected = format!("keyfob: another agent listens on {socket}\nhelp: stop it, or ");
+    assert!(said.code == 2 && said.stderr.starts_with(&expected), "{}", said.stderr);
+
+    if !is_root() {
+        fs::set_permissions(&path, Permissions::from_mode(0)).unwrap();
+        let said = keyfob(&["get", "--agent", socket, IMAGE]);
+        let expected = format!("keyfob: no access to the agent: {socket}: Permission denied");
+        assert!(said.stderr.starts_with(&expected), "{}", said.stderr);
+        assert!(said.stderr.contains("\nhelp: its configuration sets the mode of the socket: "));
+    }
+    let said = keyfob(&["get", "--agent", &format!("{socket}/agent.sock"), IMAGE]);
+    let expected = format!("keyfob: cannot connect to the agent: {socket}/agent.sock: ");
+    assert!(said.stderr.starts_with(&expected), "{}", said.stderr);
+}
+
+/// A listener that accepts nothing, with the connections that fill its queue.
+fn full_listener(path: &Path) -> (OwnedFd, Vec<OwnedFd>) {
+    let address = SocketAddrUnix::new(path).unwrap();
+    let socket = || {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+    };
+    let listener = socket();
+    bind(&listener, &address).unwrap();
+    listen(&listener, 0).unwrap();
+    let mut queued = Vec::new();
+    loop {
+        let client = socket();
+        match connect(&client, &address) {
+            Ok(()) => queued.push(client),
+            Err(error) => {
+                assert_eq!(error, Errno::AGAIN);
+                return (listener, queued);
+            }
+        }
+    }
 }
 
 #[test]
