@@ -35,7 +35,7 @@ use crate::{
     sockets::Sockets,
     status::{History, StatusPage},
     warm::RememberedImages,
-    watch_files,
+    watch_files::{self, FileContents},
 };
 
 /// The most answers of one provider that are cached: some 60 MB.
@@ -100,6 +100,7 @@ pub(crate) struct Shared {
     /// One reload at a time.
     reloading: Mutex<()>,
     reloads: Mutex<Reloads>,
+    files_tried: Mutex<Option<FileContents>>,
     pub(crate) history: Arc<History>,
     pub(crate) status_page: StatusPage,
 }
@@ -168,6 +169,9 @@ impl AgentBuilder {
     pub fn build(self) -> Result<Agent, AgentError> {
         let Self { path, config, gates, clock, pods, adjust_host, administrator, watch_files } =
             self;
+        let files = FileContents::read(&path, &config);
+        // If the file has changed since the configuration was read from it, nobody has tried what it says now.
+        let is_tried = AgentConfig::read(&path).is_ok_and(|now| now == config);
         let providers = read_providers(&config, gates)?;
         let hash = providers.hash().map(str::to_owned);
         let history = Arc::new(History::new(clock.clone()));
@@ -208,6 +212,7 @@ impl AgentBuilder {
             watch_files,
             reloading: Mutex::default(),
             reloads: Mutex::new(Reloads { hash, ..Reloads::default() }),
+            files_tried: Mutex::new(is_tried.then_some(files)),
             history,
             status_page: StatusPage::default(),
         };

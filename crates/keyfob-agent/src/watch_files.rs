@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeSet,
-    io,
+    fmt, io,
     mem::MaybeUninit,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -14,7 +14,9 @@ use std::{
     time::Duration,
 };
 
+use keyfob_agent_config::AgentConfig;
 use keyfob_config::Config;
+use keyfob_exec::read_bounded;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::{
     io::unix::AsyncFd,
@@ -37,13 +39,8 @@ pub(crate) async fn reload_on_change(shared: Arc<Shared>) {
             None
         }
     };
-    let first = blocking(&shared, |shared| {
-        let seen = fingerprint(shared);
-        reload_if_changed(shared);
-        seen
-    });
-    let mut seen = first.await;
     loop {
+        blocking(&shared, reload_if_changed).await;
         match &watcher {
             Some(watcher) => {
                 let adding = watcher.clone();
@@ -55,21 +52,13 @@ pub(crate) async fn reload_on_change(shared: Arc<Shared>) {
             }
             None => sleep(POLL).await,
         }
-        let before = seen.take();
-        let look = blocking(&shared, move |shared| {
-            let now = fingerprint(shared);
-            if before.as_ref() != Some(&now) {
-                reload_if_changed(shared);
-            }
-            now
-        });
-        seen = look.await;
     }
 }
 
-/// Reloads, unless somebody else has done so since the files changed. At the start, the files may have changed since they were read.
+/// Reloads, unless the files are what they were when somebody last tried to.
 fn reload_if_changed(shared: &Shared) {
-    if shared.is_current() {
+    let now = FileContents::read(shared.path(), &shared.config());
+    if shared.files_tried() == Some(now) {
         return;
     }
     if let Ok(reloaded) = shared.reload() {
@@ -77,15 +66,31 @@ fn reload_if_changed(shared: &Shared) {
     }
 }
 
-/// What the files contain; an unreadable file has no contents.
-type Fingerprint = (Option<Vec<u8>>, Result<Option<String>, String>);
+/// What the files of the configuration contain, to see whether they have changed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct FileContents {
+    /// Nothing if it cannot be read.
+    agent: Option<Vec<u8>>,
+    /// The hash of the providers, or why they cannot be read.
+    providers: Result<Option<String>, String>,
+}
 
-fn fingerprint(shared: &Shared) -> Fingerprint {
-    const MAX: u64 = 1 << 20;
-    let file = keyfob_exec::read_bounded(shared.path(), MAX).ok();
-    let providers = Config::read(&shared.config().provider_config);
-    let providers = providers.map(|config| config.hash).map_err(|error| error.to_string());
-    (file.map(|file| file.expose().clone()), providers)
+impl FileContents {
+    /// Reads the agent's file and the providers that it names. If it is broken, they are those of the configuration in use.
+    pub(crate) fn read(path: &Path, in_use: &AgentConfig) -> Self {
+        let text = read_bounded(path, AgentConfig::MAX_BYTES).ok();
+        let text = text.map(|text| text.expose().clone());
+        let config = text.as_ref().and_then(|text| AgentConfig::parse("", text).ok());
+        let providers = &config.as_ref().unwrap_or(in_use).provider_config;
+        let providers = Config::read(providers).map(|providers| providers.hash);
+        Self { agent: text, providers: providers.map_err(|error| error.to_string()) }
+    }
+}
+
+impl fmt::Debug for FileContents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileContents").field("providers", &self.providers).finish_non_exhaustive()
+    }
 }
 
 /// The directories in which a change may matter.

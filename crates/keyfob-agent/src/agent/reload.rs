@@ -9,12 +9,15 @@ use std::{
 
 use keyfob_agent_config::AgentConfig;
 use keyfob_api::Chain;
-use keyfob_config::{Config, ValidConfig, ValidProvider};
+use keyfob_config::{ValidConfig, ValidProvider};
 use keyfob_exec::read_bounded;
 use keyfob_host::Reloaded;
 
 use super::{AgentError, Shared, read_providers};
-use crate::status::{Moment, ReloadRecord};
+use crate::{
+    status::{Moment, ReloadRecord},
+    watch_files::FileContents,
+};
 
 /// What became of the configuration since the start.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +41,9 @@ pub(crate) struct LastReload {
 impl Shared {
     pub(crate) fn reload(&self) -> Result<Reloaded, AgentError> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before they are read: what changes in between is noticed by whoever watches the files.
+        let tried = FileContents::read(&self.path, &self.config());
+        *self.files_tried.lock().unwrap_or_else(PoisonError::into_inner) = Some(tried);
         let replaced = self.replace();
         self.metrics.reloaded(replaced.is_ok());
         let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,13 +71,9 @@ impl Shared {
         replaced
     }
 
-    /// Whether the files say what is in effect, as far as they can be read.
-    pub(crate) fn is_current(&self) -> bool {
-        let Ok(config) = AgentConfig::read(&self.path) else { return false };
-        let Ok(providers) = Config::read(&config.provider_config) else { return false };
-        let reloads = self.reloads();
-        let has_failed = reloads.last.is_some_and(|last| last.error.is_some());
-        !has_failed && config == *self.config() && providers.hash == reloads.hash
+    /// What the files contained when somebody last tried to use them; nothing if nobody has since the agent was started.
+    pub(crate) fn files_tried(&self) -> Option<FileContents> {
+        self.files_tried.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn replace(&self) -> Result<Reloaded, AgentError> {

@@ -114,6 +114,24 @@ async fn files_of_a_directory_come_and_go() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_put_back_at_once_after_a_reload_was_refused_is_noticed() {
+    let rig = rig_with_two();
+    let agent = rig.start();
+    let good = fs::read_to_string(rig.file()).unwrap();
+    eventually_has(&agent, APP, &["ada"]).await;
+    for _ in 0..5 {
+        fs::write(rig.file(), "nonsense").unwrap();
+        agent.agent.reload().unwrap_err();
+        fs::write(rig.file(), &good).unwrap();
+        eventually("the error is a thing of the past", || async {
+            agent.status().await["reloads"]["lastError"].is_null()
+        })
+        .await;
+    }
+    rig.finish(agent).await;
+}
+
+#[tokio::test]
 async fn an_invalid_file_leaves_the_old_configuration_and_is_shown() {
     let rig = rig_with_two();
     let agent = rig.start();
