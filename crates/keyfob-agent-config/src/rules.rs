@@ -6,7 +6,9 @@
 //!
 //! Rules that deny are the exception ([`Precaution`]). Anybody on the host can start a process in a container of their own, with
 //! `unshare --user` for example, where it has other user ids (subordinate ones, such as 100999), other groups and another program.
-//! So a rule that denies processes on the host also denies every process in a container that is not a pod of this node.
+//! So a rule that denies processes on the host also denies every process in a container that is not a pod of this node. And a rule that
+//! denies pods also denies every process that may be in a pod which the agent does not know: a static pod, a pod that was just created,
+//! or any pod if the agent has no access to the cluster. Otherwise a later rule for anyone would allow what the file denies to that pod.
 
 use std::{
     fmt,
@@ -149,6 +151,8 @@ pub enum Subject {
     Container {
         /// The user, as the host sees it.
         uid: Option<u32>,
+        /// Whether it may be in a pod that the agent does not know: its cgroup names a pod, or is not visible to the agent.
+        may_be_pod: bool,
     },
 }
 
@@ -227,15 +231,18 @@ impl AccessRule {
         }
     }
 
-    /// Why the rule denies a caller in a container although it is for processes on the host; nothing if it does not.
+    /// Why the rule denies a caller in a container that is not certainly one of its callers; nothing if it does not.
     pub fn precaution(&self, subject: &Subject) -> Option<Precaution> {
         let callers = &self.callers;
-        if self.action != Action::Deny || !callers.selects_hosts() {
+        if self.action != Action::Deny {
             return None;
         }
         match subject {
             Subject::Host(_) => None,
-            Subject::Container { .. } => Some(Precaution::Container),
+            Subject::Container { .. } if callers.selects_hosts() => Some(Precaution::Container),
+            Subject::Container { may_be_pod, .. } => {
+                (*may_be_pod && callers.selects_pods()).then_some(Precaution::UnknownPod)
+            }
             Subject::Pod { uid, .. } => callers.is_only_user(*uid).then_some(Precaution::UserOfPod),
         }
     }
@@ -320,7 +327,7 @@ impl CallerSelector {
     }
 }
 
-/// Why a rule that denies processes on the host applies to a process in a container.
+/// Why a rule that denies applies to a process in a container that is not certainly one of its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Precaution {
@@ -333,6 +340,9 @@ pub enum Precaution {
     /// It is in a pod and has the user id that the rule names.
     #[error("it denies a user, and the caller is in a pod and runs as that user")]
     UserOfPod,
+    /// It may be in a pod that the agent does not know. Whether it is one of the pods that the rule names cannot be told.
+    #[error("it denies pods, and the caller may be in a pod that the agent does not know")]
+    UnknownPod,
 }
 
 /// Why a rule does not apply.

@@ -1,6 +1,8 @@
 use super::*;
 
-const CONTAINER: Subject = Subject::Container { uid: Some(0) };
+const CONTAINER: Subject = Subject::Container { uid: Some(0), may_be_pod: false };
+/// A process in a static pod, or in one that the agent has not listed yet.
+const UNKNOWN_POD: Subject = Subject::Container { uid: Some(0), may_be_pod: true };
 
 fn image(name: &str) -> MatchTarget {
     MatchTarget::parse(name).unwrap()
@@ -30,7 +32,7 @@ fn pod(namespace: &str, account: &str) -> Subject {
 #[test]
 fn nobody_is_let_in_without_a_rule() {
     let target = image("registry.example/app");
-    for subject in [process(0), process(1000), pod("a", "b"), CONTAINER] {
+    for subject in [process(0), process(1000), pod("a", "b"), CONTAINER, UNKNOWN_POD] {
         assert_eq!(decide(&[], &subject, &target, "echo"), None);
     }
 }
@@ -43,6 +45,7 @@ fn the_default_rule_is_for_root_on_the_host_alone() {
     assert!(!decided(&process(1000)));
     assert!(!decided(&pod("kube-system", "default")));
     assert!(!decided(&CONTAINER));
+    assert!(!decided(&UNKNOWN_POD));
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn all_fields_of_the_callers_must_match() {
 }
 
 fn container(uid: u32) -> Subject {
-    Subject::Container { uid: Some(uid) }
+    Subject::Container { uid: Some(uid), may_be_pod: false }
 }
 
 fn pod_of_user(uid: u32) -> Subject {
@@ -162,7 +165,7 @@ fn a_rule_that_denies_a_user_denies_pods_that_run_as_that_user() {
 }
 
 #[test]
-fn rules_for_the_host_that_allow_and_rules_for_pods_that_deny_are_not_for_containers() {
+fn containers_that_are_no_pods_match_no_rules_that_allow_hosts_or_deny_pods() {
     for callers in host_selectors() {
         for action in [Action::Allow, Action::AllowAsPod] {
             let rule = rule("host", callers.clone(), action);
@@ -173,4 +176,34 @@ fn rules_for_the_host_that_allow_and_rules_for_pods_that_deny_are_not_for_contai
     let team = CallerSelector { namespaces: vec!["team".to_owned()], ..CallerSelector::default() };
     let team = rule("team", team, Action::Deny);
     assert_eq!(team.caller_mismatch(&container(1000)), Some(RuleMismatch::NotAPod));
+}
+
+#[test]
+fn a_rule_that_denies_pods_denies_a_pod_that_the_agent_does_not_know() {
+    let anyone = || CallerSelector { anyone: true, ..CallerSelector::default() };
+    let account = ServiceAccountName { namespace: "team".to_owned(), name: "cart".to_owned() };
+    let target = image("registry.example/app");
+    for callers in [
+        CallerSelector { namespaces: vec!["team".to_owned()], ..CallerSelector::default() },
+        CallerSelector { service_accounts: vec![account], ..CallerSelector::default() },
+    ] {
+        let rules =
+            [rule("deny", callers.clone(), Action::Deny), rule("others", anyone(), Action::Allow)];
+        let decided =
+            |subject: &Subject| decide(&rules, subject, &target, "echo").map(|rule| rule.action);
+        assert_eq!(decided(&UNKNOWN_POD), Some(Action::Deny), "{callers:?}");
+        assert!(!may_be_allowed(&rules, &UNKNOWN_POD, &[Action::Allow]), "{callers:?}");
+        assert_eq!(rules[0].precaution(&UNKNOWN_POD), Some(Precaution::UnknownPod));
+        assert_eq!(decided(&pod("team", "cart")), Some(Action::Deny));
+        assert_eq!(rules[0].precaution(&pod("team", "cart")), None, "it is certainly meant");
+        for other in [pod("elsewhere", "cart"), CONTAINER, process(0)] {
+            assert_eq!(decided(&other), Some(Action::Allow), "{other:?}: {callers:?}");
+        }
+        // A rule that allows needs certainty.
+        for action in [Action::Allow, Action::AllowAsPod] {
+            let rule = rule("team", callers.clone(), action);
+            assert_eq!(rule.precaution(&UNKNOWN_POD), None);
+            assert_eq!(rule.caller_mismatch(&UNKNOWN_POD), Some(RuleMismatch::NotAPod));
+        }
+    }
 }

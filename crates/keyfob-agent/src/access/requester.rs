@@ -7,7 +7,7 @@ use crate::{
     rate_limit::CallerKey,
 };
 use keyfob_agent_config::{HostSubject, Program, Subject};
-use keyfob_caller::{Caller, CallerPlace, NodePod};
+use keyfob_caller::{Caller, CallerPlace, ContainerEvidence, NodePod};
 use keyfob_host::{PodIdentity, PodReference};
 
 /// An attested caller, and the pod it is in.
@@ -35,7 +35,10 @@ impl Requester {
                 let program = Some(Program::Attested(executable.clone()));
                 Subject::Host(HostSubject { uid: *uid, gids, unit: unit.clone(), program })
             }
-            (None, _) => Subject::Container { uid: Some(self.caller.uid) },
+            (None, CallerPlace::Container { pod_uid, evidence, .. }) => Subject::Container {
+                uid: Some(self.caller.uid),
+                may_be_pod: pod_uid.is_some() || *evidence == ContainerEvidence::CgroupNamespace,
+            },
         }
     }
 

@@ -24,6 +24,8 @@ enum Pods {
     Listed,
     /// Every pod is one of this namespace, with a service account named `cart`.
     Of(&'static str),
+    /// No pod is known.
+    Nowhere,
     Unavailable,
     /// The pods are still being listed.
     Late,
@@ -45,6 +47,7 @@ impl NodePods for Pods {
             match self {
                 Self::Listed | Self::Of(_) => Ok(Some(Arc::new(pod))),
                 Self::LateButOne if is_known => Ok(Some(Arc::new(pod))),
+                Self::Nowhere => Ok(None),
                 Self::Unavailable => {
                     Err(PodsUnavailable::new(io::Error::other("the server is down")))
                 }
@@ -269,6 +272,28 @@ async fn a_rule_for_a_service_account_is_not_for_one_of_the_same_name_in_another
                 "no rule allows registry.example/app to a pod of service account other/cart";
             assert_eq!(error.message, expected);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_pods_denies_callers_that_may_be_in_an_unknown_pod() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "{name: no-team, callers: {namespaces: [team]}, action: Deny}\n\
+                 - {name: others, callers: {anyone: true}, action: Allow}";
+    let agent = agent_with_rule(&folder, Pods::Nowhere, rules);
+    let repository = Repository::of_image("registry.example/app").unwrap();
+    // The cgroup of the last one is outside of the agent's cgroup namespace, so it cannot be told whether it is that of a pod.
+    for (peer, code) in [
+        (process_of_pod(&folder, 1), ErrorCode::Denied),
+        (process_of_container(&folder, 2, 0), ErrorCode::Failed),
+        (process(&folder, 3, 0, "/../../somewhere"), ErrorCode::Denied),
+    ] {
+        let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
+        let requester = attempt.identify().await.unwrap();
+        let result = agent.shared.grant(&mut attempt, &requester, wanted(&repository)).await;
+        // Nothing is installed, so whoever is allowed hears that the plugin failed.
+        let error = result.unwrap_err();
+        assert_eq!(error.code, code, "{:?}: {}", requester.subject(), error.message);
     }
 }
 

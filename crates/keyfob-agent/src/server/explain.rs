@@ -103,14 +103,17 @@ impl From<ProviderDecision> for ExplainedProvider {
 }
 
 /// A caller as it is written on a command line: `uid:1000`, `user:alice,unit:docker.service`, `pod:NAMESPACE/ACCOUNT`,
-/// `pod:NAMESPACE/ACCOUNT,uid:1000`, `container`.
+/// `pod:NAMESPACE/ACCOUNT,uid:1000`, `container`, `unknown-pod` (a pod that the agent does not know, such as a static pod).
 fn parse_subject(text: &str) -> Result<Subject, ApiError> {
     let bad = |why: String| {
         ApiError::new(ErrorCode::BadRequest, why)
-            .help("write uid:1000, user:NAME, gid:50, group:NAME, unit:UNIT, executable:PATH (with commas), pod:NAMESPACE/ACCOUNT, pod:NAMESPACE/ACCOUNT,uid:1000 or container")
+            .help("write uid:1000, user:NAME, gid:50, group:NAME, unit:UNIT, executable:PATH (with commas), pod:NAMESPACE/ACCOUNT, pod:NAMESPACE/ACCOUNT,uid:1000, container or unknown-pod")
     };
     if text == "container" {
-        return Ok(Subject::Container { uid: None });
+        return Ok(Subject::Container { uid: None, may_be_pod: false });
+    }
+    if text == "unknown-pod" {
+        return Ok(Subject::Container { uid: None, may_be_pod: true });
     }
     if let Some(pod) = text.strip_prefix("pod:") {
         return parse_pod(pod).map_err(bad);
@@ -178,7 +181,10 @@ mod tests {
         };
         assert_eq!(parse_subject("pod:a/b").unwrap(), pod(None));
         assert_eq!(parse_subject("pod:a/b,uid:1000").unwrap(), pod(Some(1000)));
-        assert_eq!(parse_subject("container").unwrap(), Subject::Container { uid: None });
+        for (text, may_be_pod) in [("container", false), ("unknown-pod", true)] {
+            let expected = Subject::Container { uid: None, may_be_pod };
+            assert_eq!(parse_subject(text).unwrap(), expected);
+        }
         for wrong in [
             "",
             "uid:x",

@@ -174,6 +174,31 @@ async fn a_rule_that_denies_a_container_as_a_precaution_is_explained() {
 }
 
 #[tokio::test]
+async fn a_rule_that_denies_an_unknown_pod_as_a_precaution_is_explained() {
+    let rules = rule("not-this-team", "{namespaces: [team]}", "Deny")
+        + &rule("others", "{anyone: true}", "Allow");
+    let rig = Rig::with_rules(rules);
+    let agent = rig.start();
+    let client = AgentClient::new(&agent.socket.path);
+    let why = "it denies pods, and the caller may be in a pod that the agent does not know";
+    for (caller, expected) in [
+        ("unknown-pod", ("not-this-team", json!(why))),
+        ("pod:team/cart", ("not-this-team", Value::Null)),
+        ("container", ("others", Value::Null)),
+        ("uid:1000", ("others", Value::Null)),
+    ] {
+        let explained = client.explain(APP, Some(caller)).await.unwrap();
+        let provider = &explained["providers"][0];
+        assert_eq!(
+            (provider["rule"].as_str().unwrap(), &provider["reason"]),
+            (expected.0, &expected.1),
+            "{caller}"
+        );
+    }
+    rig.finish(agent).await;
+}
+
+#[tokio::test]
 async fn only_root_may_ask_about_others() {
     let path = |caller: &str| format!("/v1/explain?image={APP}&as={caller}");
     let rules = rule("team", "{namespaces: [team]}", "AllowAsPod");
