@@ -30,7 +30,9 @@ use rustix::{
 use tokio::io::{Interest, unix::AsyncFd};
 use zeroize::Zeroizing;
 
-use crate::{Invocation, NotRunnable, RunError, Status, Stdin, running};
+use crate::{
+    Invocation, NotRunnable, RunError, Status, Stdin, file_limit::restore_file_limit, running,
+};
 
 /// What the child finds at its standard descriptors; `None` leaves the host's own.
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl Child {
         let pid = Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("no process id"));
         let pid = pid.map_err(system("starting it"))?;
         running::add(pid, group);
+        restore_file_limit(pid);
         drop(starting);
         // From here on a pipe must close when the child closes it.
         drop(standard);

@@ -9,13 +9,10 @@ use keyfob_agent::{
 use keyfob_agent_config::{AgentConfig, AgentConfigError};
 use keyfob_api::{Chain, KubernetesComponent};
 use keyfob_caller::KubernetesPods;
-use keyfob_exec::{Environment as _, SystemEnvironment};
+use keyfob_exec::{Environment as _, SystemEnvironment, raise_file_limit};
 use keyfob_host::KubernetesApi;
 use listenfd::ListenFd;
-use rustix::{
-    io::{FdFlags, fcntl_setfd},
-    process::{Resource, getrlimit, setrlimit},
-};
+use rustix::io::{FdFlags, fcntl_setfd};
 use sd_notify::NotifyState;
 use thiserror::Error;
 use tokio::{
@@ -61,20 +58,14 @@ pub(crate) struct ServeArgs {
 pub(crate) fn run(args: &ServeArgs) -> Outcome {
     // Dropped last: spans end until the runtime has ended.
     let _log = args.logs.start_service();
-    raise_file_limit();
+    // Each connection takes a few files.
+    if let Err(error) = raise_file_limit() {
+        tracing::debug!(%error, "the limit of open files stays");
+    }
     let runtime = runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     match runtime.map_err(ServeError::from).and_then(|runtime| runtime.block_on(args.serve())) {
         Ok(()) => Outcome::default(),
         Err(error) => error.into(),
-    }
-}
-
-/// Each connection takes a few files, and the usual soft limit is for programs that use `select`.
-fn raise_file_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files stays");
     }
 }
 
