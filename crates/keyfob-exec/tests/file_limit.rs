@@ -1,5 +1,4 @@
 //! In a process of its own, because it changes the process.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use keyfob_exec::{
     Invocation, ProcessRunner, Program, Runner as _, Stdin, SystemEnvironment, raise_file_limit,
