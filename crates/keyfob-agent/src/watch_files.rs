@@ -40,12 +40,20 @@ pub(crate) async fn reload_on_change(shared: Arc<Shared>) {
         }
     };
     loop {
-        blocking(&shared, reload_if_changed).await;
+        let adding = watcher.clone();
+        let look = move |shared: &Shared| {
+            // First, so that what changes after this look is reported.
+            if let Some(watcher) = adding {
+                watcher.add(&directories(shared));
+            }
+            reload_if_changed(shared)
+        };
+        let is_reloaded = blocking(&shared, look).await.unwrap_or_default();
         match &watcher {
+            // The new configuration may have its files in other directories.
+            _ if is_reloaded => {}
+            // Either something happened or it is time to look.
             Some(watcher) => {
-                let adding = watcher.clone();
-                blocking(&shared, move |shared| adding.add(&directories(shared))).await;
-                // Either something happened or it is time to look.
                 if timeout(POLL, watcher.changed()).await.is_ok() {
                     sleep(QUIET).await;
                 }
@@ -55,14 +63,19 @@ pub(crate) async fn reload_on_change(shared: Arc<Shared>) {
     }
 }
 
-/// Reloads, unless the files are what they were when somebody last tried to.
-fn reload_if_changed(shared: &Shared) {
+/// Reloads, unless the files are what they were when somebody last tried to. Whether there is a new configuration.
+fn reload_if_changed(shared: &Shared) -> bool {
     let now = FileContents::read(shared.path(), &shared.config());
     if shared.files_tried() == Some(now) {
-        return;
+        return false;
     }
-    if let Ok(reloaded) = shared.reload() {
-        tracing::info!(?reloaded, "the files changed; the new configuration is active");
+    match shared.reload() {
+        Ok(reloaded) => {
+            tracing::info!(?reloaded, "the files changed; the new configuration is active");
+            true
+        }
+        // It is logged.
+        Err(_) => false,
     }
 }
 
