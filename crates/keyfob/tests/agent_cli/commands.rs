@@ -166,7 +166,7 @@ fn an_agent_that_cannot_be_reached_is_not_said_to_be_down() {
     assert!(said.code == 2 && said.stderr.starts_with(&expected), "{}", said.stderr);
 
     if !is_root() {
-        fs::set_permissions(&path, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
         let said = keyfob(&["get", "--agent", socket, IMAGE]);
         let expected = format!("keyfob: no access to the agent: {socket}: Permission denied");
         assert!(said.stderr.starts_with(&expected), "{}", said.stderr);
