@@ -15,7 +15,7 @@ const JOURNAL: &str = "/run/systemd/journal/socket";
 #[derive(Debug)]
 pub(super) enum Sink {
     Stdout,
-    Journal(UnixDatagram),
+    Journal(Journal),
     File(RotatedFile),
 }
 
@@ -24,30 +24,40 @@ impl Sink {
         Ok(match config {
             AuditConfig::None => None,
             AuditConfig::Stdout => Some(Self::Stdout),
-            AuditConfig::Journald => Some(Self::journal(Path::new(JOURNAL))?),
+            AuditConfig::Journald => Some(Self::Journal(Journal::open(Path::new(JOURNAL))?)),
             AuditConfig::File { path, max_bytes, keep } => {
                 Some(Self::File(RotatedFile::open(path, *max_bytes, *keep)?))
             }
         })
     }
 
-    fn journal(path: &Path) -> io::Result<Self> {
-        let socket = UnixDatagram::unbound()?;
-        socket.connect(path)?;
-        Ok(Self::Journal(socket))
-    }
-
     pub(super) fn write(&mut self, event: &str) -> io::Result<()> {
         match self {
             Self::Stdout => keyfob_exec::write_stdout(format!("{event}\n").as_bytes()),
-            // JSON has no line breaks, so the simple form of an entry does.
-            Self::Journal(socket) => {
-                let entry =
-                    format!("MESSAGE={event}\nPRIORITY=6\nSYSLOG_IDENTIFIER=keyfob-audit\n");
-                socket.send(entry.as_bytes()).map(drop)
-            }
+            Self::Journal(journal) => journal.write(event),
             Self::File(file) => file.write(event),
         }
+    }
+}
+
+/// The journal. It is found by its path for each event, because a restart of `systemd-journald.socket` makes a new socket there.
+#[derive(Debug)]
+pub(super) struct Journal {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Fails if no journal is there now.
+    fn open(path: &Path) -> io::Result<Self> {
+        UnixDatagram::unbound()?.connect(path)?;
+        Ok(Self { socket: UnixDatagram::unbound()?, path: path.to_owned() })
+    }
+
+    fn write(&self, event: &str) -> io::Result<()> {
+        // JSON has no line breaks, so the simple form of an entry does.
+        let entry = format!("MESSAGE={event}\nPRIORITY=6\nSYSLOG_IDENTIFIER=keyfob-audit\n");
+        self.socket.send_to(entry.as_bytes(), &self.path).map(drop)
     }
 }
 
@@ -131,25 +141,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_journal_gets_an_entry_for_each_event() {
+    fn the_journal_gets_an_entry_for_each_event_also_after_it_was_restarted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let journal = UnixDatagram::bind(&path).unwrap();
-        let mut sink = Sink::journal(&path).unwrap();
+        let mut journal = UnixDatagram::bind(&path).unwrap();
+        let mut sink = Sink::Journal(Journal::open(&path).unwrap());
         for event in [r#"{"image":"a"}"#, r#"{"image":"b"}"#] {
             sink.write(event).unwrap();
             let mut entry = [0; 1024];
             let length = journal.recv(&mut entry).unwrap();
             let expected = format!("MESSAGE={event}\nPRIORITY=6\nSYSLOG_IDENTIFIER=keyfob-audit\n");
             assert_eq!(String::from_utf8_lossy(&entry[..length]), expected);
+
+            drop(journal);
+            assert!(sink.write("{}").is_err(), "a journal that is gone is no success");
+            fs::remove_file(&path).unwrap();
+            journal = UnixDatagram::bind(&path).unwrap();
         }
-        drop(journal);
-        assert!(sink.write("{}").is_err(), "a journal that is gone is no success");
     }
 
     #[test]
     fn a_journal_that_is_not_there_is_an_error_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Sink::journal(&folder.path().join("socket")).is_err());
+        assert!(Journal::open(&folder.path().join("socket")).is_err());
     }
 }
