@@ -1,7 +1,8 @@
 //! Pods from the API server, as a kubelet sees them.
 //!
-//! A pod's uid never gets another name or service account, so what was listed once stays right. An unknown uid causes one new
-//! listing, at most one a second, and callers that come meanwhile wait for it. Answers are read here and not by `kube`, which reads them
+//! A pod's uid never gets another name or service account, so what was listed once stays right. An unknown uid causes a new
+//! listing, at most one a second, and callers that come meanwhile wait for it. A listing that began before a caller asked may be older
+//! than the caller's pod. If the pod is not in it, the caller waits for the next one, and no longer than that. Answers are read here and not by `kube`, which reads them
 //! without a bound and logs those that it cannot decode: of a pod, only its name and service account are of interest, and its
 //! environment may have secrets.
 //!
@@ -22,7 +23,7 @@ use std::{
 use keyfob_api::SecretSet;
 use keyfob_exec::{BoxFuture, single_flight::Group};
 use kube::Client;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use self::listing::{ListingError, list};
 use super::{NodePod, NodePods, PodsUnavailable};
@@ -33,7 +34,14 @@ const LISTING_INTERVAL: Duration = Duration::from_secs(1);
 const LISTING_TIMEOUT: Duration = Duration::from_secs(10);
 
 type PodsByUid = HashMap<String, Arc<NodePod>>;
-type Listed = Result<(), PodsUnavailable>;
+type Listed = Result<Listing, PodsUnavailable>;
+
+/// When a listing that succeeded began and ended.
+#[derive(Clone, Copy, Debug)]
+struct Listing {
+    began: Instant,
+    ended: Instant,
+}
 
 /// The pods of a node, from the API server.
 pub struct KubernetesPods {
@@ -60,7 +68,27 @@ impl KubernetesPods {
         Self { listings: Group::default(), node: Arc::new(node) }
     }
 
-    /// Lists the pods, or waits for the listing that is under way.
+    /// The pod with this uid. A pod that is new may be missing in a listing that began before this was called, so that is followed by one
+    /// more. Between two listings nothing else is listed, so the second one began after this was called.
+    async fn find(&self, uid: &str) -> Result<Option<Arc<NodePod>>, PodsUnavailable> {
+        if is_of_static_pod(uid) {
+            return Ok(None);
+        }
+        let asked = Instant::now();
+        if let Some(pod) = self.node.known(uid) {
+            return Ok(Some(pod));
+        }
+        let listing = self.listed().await?;
+        let found = self.node.known(uid);
+        if found.is_some() || listing.began >= asked {
+            return Ok(found);
+        }
+        sleep_until(listing.ended + LISTING_INTERVAL).await;
+        self.listed().await?;
+        Ok(self.node.known(uid))
+    }
+
+    /// Lists the pods, waits for the listing that is under way, or has the outcome of one that has just ended.
     async fn listed(&self) -> Listed {
         let (waiter, leader) = self.listings.join(b"");
         if let Some(leader) = leader {
@@ -91,14 +119,17 @@ impl Node {
 
     /// What is learnt is stored before anybody is told.
     async fn list(&self) -> Listed {
+        let began = Instant::now();
         let listed = timeout(LISTING_TIMEOUT, list(&self.client, &self.name, &self.secrets)).await;
         let listed = listed.unwrap_or(Err(ListingError::Late(LISTING_TIMEOUT)));
+        let ended = Instant::now();
         let outcome = listed.map_err(PodsUnavailable::new).map(|pods| {
             let pods = pods.into_iter().map(|pod| (pod.uid.clone(), Arc::new(pod))).collect();
             *self.known.write().unwrap_or_else(PoisonError::into_inner) = pods;
+            Listing { began, ended }
         });
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((Instant::now(), outcome.clone()));
+        *last = Some((ended, outcome.clone()));
         outcome
     }
 }
@@ -108,14 +139,13 @@ impl NodePods for KubernetesPods {
         &'a self,
         uid: &'a str,
     ) -> BoxFuture<'a, Result<Option<Arc<NodePod>>, PodsUnavailable>> {
-        Box::pin(async move {
-            if let Some(pod) = self.node.known(uid) {
-                return Ok(Some(pod));
-            }
-            self.listed().await?;
-            Ok(self.node.known(uid))
-        })
+        Box::pin(self.find(uid))
     }
+}
+
+/// Whether a uid is the hash of a manifest. The API server gives every pod a UUID, so no listing has such a uid, and nobody waits for one.
+fn is_of_static_pod(uid: &str) -> bool {
+    uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 impl fmt::Debug for KubernetesPods {

@@ -8,7 +8,7 @@ use keyfob_api::Chain;
 use keyfob_testkit::{LeakCheck, LogCapture};
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::advance;
+use tokio::time::{advance, sleep};
 
 use super::*;
 
@@ -112,19 +112,60 @@ async fn pods_of_the_node_are_known_by_their_uids() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_uid_causes_at_most_one_listing_a_second() {
+    const HALF: Duration = LISTING_INTERVAL.checked_div(2).unwrap();
     let server = ApiServer::listing(&json!([]));
-    let pods = server.pods();
+    let (pods, start) = (server.pods(), Instant::now());
     for _ in 0..10 {
         assert_eq!(name_of(&pods, "new").await, None);
     }
-    assert_eq!(server.asked(), 1);
-    server.list(&json!([pod("new", "web", None)]));
-    assert_eq!(name_of(&pods, "new").await, None, "it is too early");
-    advance(LISTING_INTERVAL).await;
-    assert_eq!(name_of(&pods, "new").await.as_deref(), Some("web"));
+    assert_eq!((server.asked(), start.elapsed()), (1, Duration::ZERO));
+    advance(HALF).await;
+    let callers = join_all((0..10).map(|_| name_of(&pods, "elsewhere"))).await;
+    assert_eq!(callers, vec![None; 10]);
+    assert_eq!(server.asked(), 2, "they wait for one listing that is newer than their request");
+    assert!(start.elapsed() >= LISTING_INTERVAL, "{:?}", start.elapsed());
+    assert!(start.elapsed() < LISTING_INTERVAL + HALF, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_created_after_the_latest_listing_is_found() {
+    let server = ApiServer::listing(&json!([pod("old", "web", None)]));
+    let pods = server.pods();
+    assert_eq!(name_of(&pods, "old").await.as_deref(), Some("web"));
+    advance(LISTING_INTERVAL / 2).await;
+    server.list(&json!([pod("old", "web", None), pod("new", "job", None)]));
+    assert_eq!(name_of(&pods, "new").await.as_deref(), Some("job"));
     assert_eq!(server.asked(), 2);
-    assert_eq!(name_of(&pods, "elsewhere").await, None);
-    assert_eq!(server.asked(), 2, "it has just been listed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_created_during_a_listing_is_found() {
+    let server = ApiServer::new(|| {
+        let list = json!({"kind": "PodList", "items": []}).to_string();
+        let pieces = stream::once(async move {
+            sleep(Duration::from_secs(3)).await;
+            Ok(Frame::data(list.into()))
+        });
+        Some(Response::new(StreamBody::new(pieces).boxed()))
+    });
+    let (pods, start) = (server.pods(), Instant::now());
+    let new = async {
+        sleep(Duration::from_secs(1)).await;
+        server.list(&json!([pod("new", "job", None)]));
+        name_of(&pods, "new").await
+    };
+    let (first, new) = tokio::join!(name_of(&pods, "elsewhere"), new);
+    assert_eq!((first, new.as_deref()), (None, Some("job")));
+    assert_eq!(server.asked(), 2);
+    assert!(start.elapsed() >= Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn nothing_is_listed_for_a_static_pod() {
+    let server = ApiServer::listing(&json!([]));
+    let pods = server.pods();
+    assert_eq!(name_of(&pods, "0123456789abcdef0123456789abcdef").await, None);
+    assert_eq!(server.asked(), 0);
 }
 
 #[tokio::test(start_paused = true)]
