@@ -59,7 +59,7 @@ pub(crate) struct Wanted<'a> {
 /// What somebody gets.
 #[derive(Debug)]
 pub(crate) struct Granted {
-    /// The rule that allowed the first of them.
+    /// The rule that allows the first of them now.
     pub(crate) rule: String,
     pub(crate) credentials: Vec<GrantedCredential>,
 }
@@ -132,29 +132,29 @@ impl Shared {
         attempt.rule = Some(rule.clone());
         let allowed = decisions.iter().filter(|each| each.allowed().is_some());
         attempt.providers = allowed.map(|each| each.provider.to_string()).collect();
-        let rule = rule.clone();
         let reports = self.ask(requester, pull.clone(), &decisions, wanted.token).await;
         // No rule decides about a process that is gone.
-        attempt.rule = None;
+        let rule = attempt.rule.take();
         self.attest_again(attempt, requester).await?;
-        attempt.rule = Some(rule.clone());
-        let mut granted = reports.credentials(&rule);
-        let found = granted.credentials.len();
+        let mut credentials = reports.credentials();
+        if credentials.is_empty() {
+            let (error, reason) = reports.error(repository, requester.is_root_on_host());
+            (attempt.rule, attempt.reason) = (rule, Some(reason));
+            return Err(error);
+        }
         // The rules may have changed as well: what is handed out is allowed now.
         let before = decisions;
         let decisions = self.decide(&requester.subject(), &pull, &target);
-        granted.credentials.retain(|each| is_still_allowed(&each.provider, &before, &decisions));
-        self.remember(requester, repository, &decisions, &granted);
-        if !granted.credentials.is_empty() {
-            attempt.granted(&granted);
-            return Ok(granted);
-        }
-        if found > 0 {
+        credentials.retain(|each| is_still_allowed(&each.provider, &before, &decisions));
+        let first =
+            credentials.first().and_then(|first| rule_allowing(&first.provider, &decisions));
+        let Some((rule, _)) = first else {
             return Err(denied(attempt, requester, repository, &decisions));
-        }
-        let (error, reason) = reports.error(repository, requester.is_root_on_host());
-        attempt.reason = Some(reason);
-        Err(error)
+        };
+        let granted = Granted { rule: rule.clone(), credentials };
+        self.remember(requester, repository, &decisions, &granted);
+        attempt.granted(&granted);
+        Ok(granted)
     }
 
     /// The refusal of an image that no provider matches. Whom the rules allow nothing at all is not told what providers there are.
@@ -294,9 +294,9 @@ impl Shared {
         self.find_pod(self.attest_process(peer)?).await
     }
 
-    /// Makes sure, before anything is handed out, that the caller is the same process as before and still there. An answer that comes
-    /// at once needs only the second: what was read about the caller is no older than it would be after another look.
-    async fn attest_again(
+    /// Makes sure, before anything is handed out, that the caller is the same process as before and still there. Within
+    /// [`FACTS_ARE_RECENT`] only liveness is checked.
+    pub(crate) async fn attest_again(
         &self,
         attempt: &Attempt<'_>,
         requester: &Requester,
@@ -339,7 +339,7 @@ impl Shared {
         let as_node = decisions
             .iter()
             .any(|each| each.allowed().is_some_and(|(_, action)| action == Action::Allow));
-        if !as_node || requester.pod.is_some() || granted.credentials.is_empty() {
+        if !as_node || requester.pod.is_some() {
             return;
         }
         let (warm, now) = (self.config().warm, self.clock.now());
@@ -356,23 +356,34 @@ fn unattested(why: impl fmt::Display) -> ApiError {
 
 /// Whether a provider may be asked now, and with the same identity as before.
 fn is_still_allowed(provider: &str, before: &[ProviderDecision], now: &[ProviderDecision]) -> bool {
-    let action = |decisions: &[ProviderDecision]| {
-        let decision = decisions.iter().find(|each| *each.provider == *provider);
-        decision.and_then(ProviderDecision::allowed).map(|(_, action)| action)
-    };
+    let action = |decisions| rule_allowing(provider, decisions).map(|(_, action)| action);
     action(now).is_some_and(|now| action(before) == Some(now))
 }
 
+/// The rule that allows a provider, if one does.
+fn rule_allowing<'a>(
+    provider: &str,
+    decisions: &'a [ProviderDecision],
+) -> Option<(&'a String, Action)> {
+    decisions.iter().find(|each| *each.provider == *provider).and_then(ProviderDecision::allowed)
+}
+
+/// The refusal of a caller to which nothing may be handed out. That can be so although a rule allows a provider now: if the rules have
+/// changed while other providers were asked.
 fn denied(
     attempt: &mut Attempt<'_>,
     requester: &Requester,
     image: &str,
     decisions: &[ProviderDecision],
 ) -> ApiError {
-    let rule = decisions.iter().find_map(|each| each.rule.as_ref()).map(|(name, _)| name.clone());
+    let mut denying = decisions.iter().filter(|each| each.allowed().is_none());
+    let rule = denying.find_map(|each| each.rule.as_ref()).map(|(name, _)| name.clone());
     let who = requester.described();
     let message = match &rule {
         Some(rule) => format!("rule {rule:?} denies {image} to {who}"),
+        None if decisions.iter().any(|each| each.allowed().is_some()) => {
+            format!("the rules about {image} have changed while {who} was waiting")
+        }
         None => format!("no rule allows {image} to {who}"),
     };
     (attempt.rule, attempt.providers) = (rule, Vec::new());

@@ -121,8 +121,9 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Notes what is handed out.
+    /// Notes what is handed out, and the rule that allows it.
     pub(super) fn granted(&mut self, granted: &Granted) {
+        self.rule = Some(granted.rule.clone());
         self.providers = granted.providers();
         self.credentials = granted.credentials.iter().map(|each| self.audited(each)).collect();
     }

@@ -7,7 +7,7 @@ use keyfob_exec::on_one_line;
 use keyfob_host::{CallError, ProviderOutcome, ProviderReport};
 use keyfob_keyring::{Credential, Source};
 
-use super::{Granted, GrantedCredential, expiry};
+use super::{GrantedCredential, expiry};
 use crate::error::{ApiError, ErrorCode};
 
 /// What the host said.
@@ -19,19 +19,20 @@ pub(crate) struct Reports {
 
 impl Reports {
     /// The credentials, each with its provider and expiry.
-    pub(super) fn credentials(&self, rule: &str) -> Granted {
+    pub(super) fn credentials(&self) -> Vec<GrantedCredential> {
         let reports = self.reports.iter();
         let expiry: BTreeMap<_, _> =
             reports.map(|report| (report.provider.clone(), expiry(&report.outcome))).collect();
-        let granted = self.credentials.iter().filter_map(|credential| match credential.source() {
-            Source::Provider(source) => Some(GrantedCredential {
-                credential: credential.clone(),
-                provider: source.name.clone(),
-                expires: expiry.get(&source.name).copied().flatten(),
-            }),
-            _ => None,
-        });
-        Granted { rule: rule.to_owned(), credentials: granted.collect() }
+        let credentials =
+            self.credentials.iter().filter_map(|credential| match credential.source() {
+                Source::Provider(source) => Some(GrantedCredential {
+                    credential: credential.clone(),
+                    provider: source.name.clone(),
+                    expires: expiry.get(&source.name).copied().flatten(),
+                }),
+                _ => None,
+            });
+        credentials.collect()
     }
 
     /// Why there are none: what the caller is told, and what the log says. What a plugin printed may be a secret that nobody knows yet,

@@ -250,6 +250,35 @@ fn wanted(repository: &Repository) -> Wanted<'_> {
     Wanted { repository, fresh_for: Duration::ZERO, token: None }
 }
 
+/// What the rules say about a provider.
+fn decision(provider: &str, rule: Option<(&str, Action)>) -> ProviderDecision {
+    let rule = rule.map(|(name, action)| (name.to_owned(), action));
+    ProviderDecision { provider: provider.into(), rule, precaution: None, others: Vec::new() }
+}
+
+#[tokio::test]
+async fn a_refusal_names_no_rule_that_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(&folder, Pods::Listed);
+    let peer = process_of_pod(&folder, 1);
+    let requester = agent.shared.attest(Some(&peer)).await.unwrap();
+    let allowed = || decision("one", Some(("allow", Action::Allow)));
+    let as_pod = || decision("one", Some(("as-pod", Action::AllowAsPod)));
+    let who = "a pod of service account team/cart";
+    let of_rule = format!("rule \"deny\" denies app to {who}");
+    let changed = format!("the rules about app have changed while {who} was waiting");
+    for (decisions, rule, message) in [
+        (vec![allowed(), decision("two", Some(("deny", Action::Deny)))], Some("deny"), &of_rule),
+        (vec![as_pod(), decision("two", Some(("deny", Action::Deny)))], Some("deny"), &of_rule),
+        (vec![allowed(), decision("two", None)], None, &changed),
+        (vec![decision("two", None)], None, &format!("no rule allows app to {who}")),
+    ] {
+        let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
+        let error = denied(&mut attempt, &requester, "app", &decisions);
+        assert_eq!((&error.message, attempt.rule.as_deref()), (message, rule));
+    }
+}
+
 #[tokio::test]
 async fn a_rule_for_a_service_account_is_not_for_one_of_the_same_name_in_another_namespace() {
     // Nothing is installed, so whoever is allowed hears that the plugin failed.

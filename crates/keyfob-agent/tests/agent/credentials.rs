@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     plugins::{SECRET, logins, password},
-    rig::{APP, AgentFile, Rig, own_uid, provider, rule},
+    rig::{APP, AgentFile, Rig, eventually, own_uid, provider, rule},
 };
 
 #[tokio::test]
@@ -79,6 +79,36 @@ async fn credentials_come_in_the_order_of_the_providers() {
     rig.clock.advance(Duration::from_hours(2));
     assert_eq!(agent.users(APP).await, ["bob"], "one failure does not keep back the rest");
     rig.finish(agent).await;
+}
+
+#[tokio::test]
+async fn the_rule_is_that_of_the_provider_whose_credential_comes_first() {
+    let own = format!("{{uids: [{}]}}", own_uid());
+    let rules = |of_two: &str| {
+        rule("for-one", &own, "Allow, providers: [one]")
+            + &rule(of_two, &own, "Allow, providers: [two]")
+    };
+    let rig = Rig::with_rules(rules("for-two"));
+    rig.write_providers(&[provider("one", "*.example"), provider("two", "*.example")].concat());
+    rig.plugins.respond("one", |_| Some(logins("Image", "1h", [("other.example", "ada")])));
+    rig.plugins.login("two", "bob");
+    let agent = rig.start();
+    let reply = agent.socket.credentials(APP).await;
+    assert_eq!((reply.users(), &reply.json()["rule"]), (vec!["bob".to_owned()], &json!("for-two")));
+
+    // The rules change while a plugin runs.
+    let release = rig.plugins.hold();
+    let socket = agent.socket.clone();
+    let asking = tokio::spawn(async move { socket.credentials("new.example/app").await });
+    eventually("a plugin runs", || async { rig.plugins.running() > 0 }).await;
+    rig.write(&AgentFile { rules: rules("renamed"), ..AgentFile::default() });
+    agent.agent.reload().unwrap();
+    drop(release);
+    assert_eq!(asking.await.unwrap().json()["rule"], "renamed");
+    agent.stop().await;
+    let logged: Vec<_> = rig.audit().iter().map(|event| event["rule"].clone()).collect();
+    assert_eq!(logged, ["for-two", "renamed"]);
+    rig.check_leaks();
 }
 
 #[tokio::test]
