@@ -198,9 +198,12 @@ impl AgentConfig {
         unknown_providers::unknown_providers(&file.into(), text, providers)
     }
 
-    /// Whether a text looks like an agent's file, so that `keyfob validate` can tell it from other kinds.
+    /// Whether a text looks like an agent's file, so that `keyfob validate` can tell it from other kinds: by its kind, or, if that is
+    /// misspelt or the text cannot be parsed, by the group of its version.
     pub fn is_agent_config(text: &[u8]) -> bool {
-        reader::kind_of(text).is_some_and(|kind| kind == AGENT_KIND)
+        let group: &[u8] = b"keyfob.dev/";
+        let is_of_group = |text: &[u8]| text.windows(group.len()).any(|part| part == group);
+        reader::kind_of(text).is_some_and(|kind| kind == AGENT_KIND) || is_of_group(text)
     }
 }
 
@@ -258,6 +261,14 @@ pub struct AgentConfigProblem {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+}
+
+impl AgentConfigProblem {
+    /// A problem of a field as a whole.
+    pub fn new(file: &Path, field: &str, message: String, help: &str) -> Self {
+        let file = file.to_string_lossy().into();
+        Self { file, at: None, path: field.to_owned(), message, help: Some(help.to_owned()) }
+    }
 }
 
 impl fmt::Display for AgentConfigProblem {

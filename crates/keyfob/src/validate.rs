@@ -17,13 +17,13 @@ use report::{Report, Trouble};
 
 pub(crate) fn run(args: &ValidateArgs) -> Outcome {
     let path = args.path.as_deref().or(args.host.config.as_deref()).unwrap_or(Path::new(""));
-    if let Some(outcome) = agent_file::judged(path, args.output) {
+    if let Some(outcome) = agent_file::judged(path, args) {
         return outcome;
     }
     match Config::read(path) {
         Ok(config) if args.migrate => migrated(&config, path, args),
         Ok(config) => printed(judged(&config, args, args.reader), args),
-        Err(error) => printed(unread(path, &error, args), args),
+        Err(error) => printed(unread(path, &error, args, args.reader), args),
     }
 }
 
@@ -78,10 +78,10 @@ fn judged(config: &Config, args: &ValidateArgs, reader: Reader) -> Report {
 }
 
 /// A plugin's answer is none of the kinds that a configuration can be.
-fn unread(path: &Path, error: &ReadError, args: &ValidateArgs) -> Report {
+fn unread(path: &Path, error: &ReadError, args: &ValidateArgs, reader: Reader) -> Report {
     let answer = (error.problem() == ReadProblem::Kind).then(|| answer::judged(path)).flatten();
     answer.unwrap_or_else(|| {
-        let mut report = Report::unread(args.reader);
+        let mut report = Report::unread(reader);
         report.refuse(&error.to_string(), error.errors().iter().map(Trouble::from));
         report.omit(error.omitted());
         if let Some(text) = args.host.bin_dir.as_deref().and_then(kubelet_error_of_directory) {

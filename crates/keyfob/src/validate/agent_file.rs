@@ -1,34 +1,69 @@
 //! The file of the node agent.
 
-use std::path::Path;
+use std::{fs, io, path::Path};
 
 use keyfob_agent_config::{AgentConfig, AgentConfigError, AgentConfigProblem};
 use keyfob_config::Config;
 use keyfob_exec::read_bounded;
 use serde_json::{Value, json};
 
-use crate::{Outcome, Verdict, cli::Output, serve::problems};
-
-const MAX_FILE: u64 = 1 << 20;
+use super::report::Report;
+use crate::{
+    Outcome, Verdict,
+    cli::{Output, Reader, ValidateArgs},
+    serve::problems,
+};
 
 /// What is wrong with an agent's file; nothing if the file is something else.
-pub(super) fn judged(path: &Path, output: Output) -> Option<Outcome> {
-    let text = read_bounded(path, MAX_FILE).ok()?;
+pub(super) fn judged(path: &Path, args: &ValidateArgs) -> Option<Outcome> {
+    let text = read_bounded(path, AgentConfig::MAX_BYTES).ok()?;
     if !AgentConfig::is_agent_config(text.expose()) {
         return None;
     }
-    Some(match AgentConfig::parse(&path.to_string_lossy(), text.expose()) {
-        Ok(config) => {
-            let warnings = unknown_providers(path, text.expose(), &config);
-            valid(path, &config, &warnings, output)
+    let config = match AgentConfig::parse(&path.to_string_lossy(), text.expose()) {
+        Ok(config) => config,
+        Err(error) => return Some(invalid(&error, args.output)),
+    };
+    let warnings = match Config::read(&config.provider_config) {
+        Ok(providers) => {
+            let report = super::judged(&providers, args, Reader::Keyfob);
+            if report.verdict() != Verdict::Yes {
+                return Some(invalid_providers(report, args.output));
+            }
+            unknown_providers(path, text.expose(), &providers)
         }
-        Err(error) => invalid(&error, output),
-    })
+        Err(_) if is_missing(&config.provider_config) => {
+            vec![missing(path, &config.provider_config)]
+        }
+        Err(error) => {
+            let report = super::unread(&config.provider_config, &error, args, Reader::Keyfob);
+            return Some(invalid_providers(report, args.output));
+        }
+    };
+    Some(valid(path, &config, &warnings, args.output))
 }
 
-/// Names in rules that no provider has; none if the providers cannot be read, which another command says better.
-fn unknown_providers(path: &Path, text: &[u8], config: &AgentConfig) -> Vec<AgentConfigProblem> {
-    let Ok(providers) = Config::read(&config.provider_config) else { return Vec::new() };
+/// A file may be checked where it is not used, so files that it names may be missing there.
+fn is_missing(path: &Path) -> bool {
+    fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+fn missing(path: &Path, providers: &Path) -> AgentConfigProblem {
+    let message = format!("{} does not exist; the agent needs it to start", providers.display());
+    let help = "write it, for example with `keyfob provider install`, or name another file";
+    AgentConfigProblem::new(path, "providerConfig", message, help)
+}
+
+fn invalid_providers(report: Report, output: Output) -> Outcome {
+    let mut stdout = report.print(output);
+    if matches!(output, Output::Table) {
+        stdout += "keyfob: the agent would not start with these providers\n";
+    }
+    Outcome { stdout, verdict: Verdict::No, ..Outcome::default() }
+}
+
+/// Names in rules that no provider has.
+fn unknown_providers(path: &Path, text: &[u8], providers: &Config) -> Vec<AgentConfigProblem> {
     let known: Vec<_> = providers.providers.iter().map(|provider| provider.name.as_str()).collect();
     AgentConfig::unknown_providers(&path.to_string_lossy(), text, &known)
 }

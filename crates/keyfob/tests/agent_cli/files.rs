@@ -80,6 +80,50 @@ fn a_rule_for_a_provider_that_does_not_exist_is_a_warning() {
 }
 
 #[test]
+fn the_providers_that_a_file_names_are_checked_too() {
+    let node = node();
+    let file = agent_file(&node, &own_rule("r.example"));
+    let providers = node.path("config.json");
+    let text = std::fs::read_to_string(&providers).unwrap();
+
+    std::fs::write(&providers, text.replace("matchImages", "matchImage")).unwrap();
+    let said = keyfob(&["validate", &file]);
+    assert_eq!(said.code, 1, "{}", said.stdout);
+    assert!(said.stdout.contains("did you mean `matchImages`?"), "{}", said.stdout);
+    assert!(said.stdout.ends_with("keyfob: the agent would not start with these providers\n"));
+    let json = keyfob(&["validate", &file, "-o", "json"]);
+    assert_eq!((json.code, &json.json()["valid"]), (1, &json!(false)));
+
+    // The file may be checked on another machine.
+    std::fs::remove_file(&providers).unwrap();
+    let said = keyfob(&["validate", &file]);
+    let want = format!(
+        "keyfob: warning: {file}: providerConfig: {} does not exist; the agent needs it to start\nhelp: ",
+        providers.display()
+    );
+    assert_eq!(said.code, 0);
+    assert!(said.stdout.starts_with(&want), "{}", said.stdout);
+}
+
+#[test]
+fn a_file_with_another_kind_or_broken_yaml_is_still_that_of_an_agent() {
+    let node = node();
+    for text in [
+        "apiVersion: keyfob.dev/v1alpha1\nkind: AgentConfig\n",
+        "apiVersion: keyfob.dev/v1alpha1\nkind: AgentConfiguration\n\taudit: {to: none}\n",
+    ] {
+        let said = keyfob(&["validate", &node.file("agent.yaml", text)]);
+        assert_eq!(said.code, 1);
+        let verdict = "keyfob: the agent would not start with this file\n";
+        assert!(
+            said.stdout.ends_with(verdict) && !said.stdout.contains("kubelet"),
+            "{}",
+            said.stdout
+        );
+    }
+}
+
+#[test]
 fn the_schema_for_editors_is_the_one_in_the_documentation() {
     let printed = keyfob(&["agent", "schema"]);
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
