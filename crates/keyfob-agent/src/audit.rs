@@ -25,7 +25,7 @@ use prometheus_client::{metrics::counter::Counter, registry::Registry};
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-pub use self::event::{AuditCaller, AuditCredential, AuditEvent, AuditPod, Outcome};
+pub(crate) use self::event::{AuditCaller, AuditCredential, AuditEvent, AuditPod, Outcome};
 use self::sink::Sink;
 
 /// How many events may wait for the disk.
@@ -37,7 +37,7 @@ const HASH_DIGITS: usize = 16;
 
 /// Where decisions are logged.
 #[derive(Debug)]
-pub struct AuditLog {
+pub(crate) struct AuditLog {
     queue: Mutex<Option<SyncSender<Arc<str>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Nothing once the agent stops.
@@ -55,7 +55,7 @@ pub(crate) struct AuditCounts {
 
 impl AuditLog {
     /// Opens the log. A file that cannot be opened is an error now; later failures only count lost events.
-    pub fn open(config: &AuditConfig) -> io::Result<Self> {
+    pub(crate) fn open(config: &AuditConfig) -> io::Result<Self> {
         let counts = AuditCounts::default();
         let (queue, writer) = match Sink::open(config)? {
             None => (None, None),
@@ -88,7 +88,7 @@ impl AuditLog {
     }
 
     /// Logs an event, without waiting.
-    pub fn record(&self, event: &AuditEvent) {
+    pub(crate) fn record(&self, event: &AuditEvent) {
         self.write(event);
     }
 
@@ -122,7 +122,7 @@ impl AuditLog {
     }
 
     /// The events from now on, as JSON; nothing if the streams have ended.
-    pub fn subscribe(&self) -> Option<broadcast::Receiver<Arc<str>>> {
+    pub(crate) fn subscribe(&self) -> Option<broadcast::Receiver<Arc<str>>> {
         self.stream().as_ref().map(broadcast::Sender::subscribe)
     }
 
@@ -136,7 +136,7 @@ impl AuditLog {
     }
 
     /// Identifies a credential without revealing it: equal credentials have equal hashes until the agent restarts.
-    pub fn credential_hash(&self, username: &str, password: &Secret<String>) -> String {
+    pub(crate) fn credential_hash(&self, username: &str, password: &Secret<String>) -> String {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(&(username.len() as u64).to_be_bytes());
         context.update(username.as_bytes());
@@ -147,7 +147,7 @@ impl AuditLog {
     }
 
     /// How many events were written, and how many were lost.
-    pub fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         (self.counts.written.get(), self.counts.lost.get())
     }
 
@@ -163,7 +163,7 @@ impl AuditLog {
     }
 
     /// Writes what is queued and closes the log.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer

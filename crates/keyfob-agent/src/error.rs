@@ -6,14 +6,13 @@ use serde::Serialize;
 /// An error of the agent's API. Its message and help fit on one line each and contain no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-#[non_exhaustive]
-pub struct ApiError {
+pub(crate) struct ApiError {
     /// What sort of error it is.
-    pub code: ErrorCode,
+    pub(crate) code: ErrorCode,
     /// What is wrong.
-    pub message: String,
+    pub(crate) message: String,
     /// What to do about it.
-    pub help: Option<String>,
+    pub(crate) help: Option<String>,
 }
 
 /// What sort of error it is.

@@ -5,7 +5,7 @@
 //! - [`AgentBuilder`], [`Agent`] and [`Sockets`]: an agent, and where it listens. Its file is an
 //!   [`AgentConfig`](keyfob_agent_config::AgentConfig), and its callers are [`Caller`](keyfob_caller::Caller)s.
 //! - [`AgentClient`]: asks an agent.
-//! - [`AuditEvent`]: a line of the audit log. [`ApiError`]: what a caller is told when it gets nothing.
+//! - [`ErrorCode`]: why a caller gets nothing.
 
 mod access;
 mod agent;
@@ -24,7 +24,6 @@ mod warm;
 mod watch_files;
 
 pub use agent::{Agent, AgentBuilder, AgentError};
-pub use audit::{AuditCaller, AuditCredential, AuditEvent, AuditLog, AuditPod, Outcome};
 pub use client::{AgentClient, AgentClientError, AgentCredential, AgentCredentials};
-pub use error::{ApiError, ErrorCode};
+pub use error::ErrorCode;
 pub use sockets::{HttpListener, InheritedSockets, SocketError, Sockets};

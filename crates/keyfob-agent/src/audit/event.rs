@@ -5,38 +5,37 @@ use serde::Serialize;
 /// One decision.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct AuditEvent {
+pub(crate) struct AuditEvent {
     /// When, in RFC 3339.
-    pub time: String,
+    pub(crate) time: String,
     /// The path of the request, such as `/v1/credentials`.
-    pub request: &'static str,
+    pub(crate) request: &'static str,
     /// Who asked; missing if the caller could not be attested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub caller: Option<AuditCaller>,
+    pub(crate) caller: Option<AuditCaller>,
     /// The user that connected, if the caller could not be attested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub peer_uid: Option<u32>,
+    pub(crate) peer_uid: Option<u32>,
     /// The image, or the registry of a docker client.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub image: String,
+    pub(crate) image: String,
     /// What became of it.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// The rule that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub(crate) rule: Option<String>,
     /// The providers that were asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub providers: Vec<String>,
+    pub(crate) providers: Vec<String>,
     /// What was handed out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub credentials: Vec<AuditCredential>,
+    pub(crate) credentials: Vec<AuditCredential>,
     /// Why nothing was handed out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// How many requests since the last event were not logged, because their callers got nothing too often.
     #[serde(skip_serializing_if = "is_zero")]
-    pub suppressed_refusals: u64,
+    pub(crate) suppressed_refusals: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -47,8 +46,7 @@ fn is_zero(number: &u64) -> bool {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// Credentials were handed out.
     Allowed,
     /// No rule allows it, or the caller could not be attested.
@@ -68,54 +66,51 @@ pub enum Outcome {
 /// Who asked.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct AuditCaller {
+pub(crate) struct AuditCaller {
     /// The user id.
-    pub uid: u32,
+    pub(crate) uid: u32,
     /// The group id.
-    pub gid: u32,
+    pub(crate) gid: u32,
     /// The process id.
-    pub pid: i32,
+    pub(crate) pid: i32,
     /// The program.
-    pub executable: String,
+    pub(crate) executable: String,
     /// The system unit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unit: Option<String>,
+    pub(crate) unit: Option<String>,
     /// The container's id; empty if the process is in a container without a known id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub container: Option<String>,
+    pub(crate) container: Option<String>,
     /// The pod.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod: Option<AuditPod>,
+    pub(crate) pod: Option<AuditPod>,
     /// How the process was identified: `pidfd` or `proc-directory`.
-    pub attested_by: &'static str,
+    pub(crate) attested_by: &'static str,
 }
 
 /// The pod of a caller.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct AuditPod {
+pub(crate) struct AuditPod {
     /// Its namespace.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its uid.
-    pub uid: String,
+    pub(crate) uid: String,
     /// Its service account.
-    pub service_account: String,
+    pub(crate) service_account: String,
 }
 
 /// A credential that was handed out.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct AuditCredential {
+pub(crate) struct AuditCredential {
     /// The provider it came from.
-    pub provider: String,
+    pub(crate) provider: String,
     /// The keyed hash of user name and password.
-    pub hash: String,
+    pub(crate) hash: String,
     /// When it expires, in RFC 3339, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires: Option<String>,
+    pub(crate) expires: Option<String>,
 }
