@@ -45,7 +45,10 @@ async fn route(
     attempt.identify_administrator().await?;
     let (parts, body) = request.into_parts();
     match (&parts.method, parts.uri.path()) {
-        (&Method::GET, "/v1/status") => Ok(json(&gather(shared).await)),
+        (&Method::GET, "/v1/status") => match gather(shared).await {
+            Some(status) => Ok(json(&status)),
+            None => Err(ApiError::new(ErrorCode::Unavailable, "the agent stops")),
+        },
         (&Method::POST, "/v1/reload") => reload(shared).await,
         (&Method::POST, "/v1/forget") => forget(shared, &read(body).await?),
         (&Method::GET, "/metrics") => Ok(metrics(shared)),

@@ -88,7 +88,7 @@ impl Follower {
 
     /// The parts that differ from what the reader has seen.
     async fn update(&mut self) -> Option<String> {
-        let view = self.shared.status_page.view(&self.shared, false).await;
+        let view = self.shared.status_page.view(&self.shared, false).await?;
         let current = sections(&view);
         let is_new = |section: &&Section| !self.seen.contains(section);
         let changed: Map<String, Value> = current

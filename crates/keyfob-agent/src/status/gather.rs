@@ -19,13 +19,23 @@ use super::{
     problems::{Looked, problems},
     time::Moment,
 };
-use crate::agent::{Reloads, Shared};
+use crate::agent::{Reloads, Shared, blocking};
 
 /// How many cached answers are listed.
 const CACHED: usize = 100;
 
-/// How the agent is doing now.
-pub(crate) async fn gather(shared: &Shared) -> Status {
+/// How the agent is doing now; `None` if the runtime is shutting down.
+pub(crate) async fn gather(shared: &Arc<Shared>) -> Option<Status> {
+    // There may be thousands of cached answers and remembered images.
+    let mut status = blocking(shared, status).await?;
+    if let Some(directory) = &shared.config().pull_records {
+        status.pull_records = Some(shared.status_page.records.get(directory).await);
+    }
+    Some(status)
+}
+
+/// All of it except the pull records.
+fn status(shared: &Shared) -> Status {
     let (config, reloads, now) = (shared.config(), shared.reloads(), shared.clock.now());
     let configured = shared.host.providers();
     let is_configured = |name: &str| configured.iter().any(|provider| provider.name() == name);
@@ -41,10 +51,6 @@ pub(crate) async fn gather(shared: &Shared) -> Status {
     let config_file = shared.path().display().to_string();
     let looked =
         Looked { now, config_file: &config_file, providers: &providers, reloads: &reloads, audit };
-    let pull_records = match &config.pull_records {
-        Some(directory) => Some(shared.status_page.records.get(directory).await),
-        None => None,
-    };
     Status {
         version: env!("CARGO_PKG_VERSION"),
         node: node_name(),
@@ -61,7 +67,7 @@ pub(crate) async fn gather(shared: &Shared) -> Status {
         rules: config.rules.iter().map(|rule| rule.name.clone()).collect(),
         audit,
         decisions,
-        pull_records,
+        pull_records: None,
         minutes,
         config_file,
     }

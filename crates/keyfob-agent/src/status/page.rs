@@ -40,32 +40,32 @@ impl Default for StatusPage {
 }
 
 impl StatusPage {
-    /// The page.
-    pub(crate) async fn html(&self, shared: &Shared) -> String {
-        let view = self.view(shared, true).await;
+    /// The page; `None` if the runtime is shutting down, as for the following.
+    pub(crate) async fn html(&self, shared: &Arc<Shared>) -> Option<String> {
+        let view = self.view(shared, true).await?;
         let sections = sections(&view);
         // Writing to a String does not fail.
-        Page { view: &view, sections }.render().unwrap_or_default()
+        Some(Page { view: &view, sections }.render().unwrap_or_default())
     }
 
     /// What is shown now, with relative times or without.
-    pub(super) async fn view(&self, shared: &Shared, relative: bool) -> View {
-        let status = self.status(shared).await;
+    pub(super) async fn view(&self, shared: &Arc<Shared>, relative: bool) -> Option<View> {
+        let status = self.status(shared).await?;
         let now = relative.then_some(status.now.0);
-        View { status, detail: shared.config().status_detail, now }
+        Some(View { status, detail: shared.config().status_detail, now })
     }
 
     /// How the agent was doing a moment ago. Only one reader gathers it, and the others wait for that.
-    async fn status(&self, shared: &Shared) -> Arc<Status> {
+    async fn status(&self, shared: &Arc<Shared>) -> Option<Arc<Status>> {
         let mut kept = self.kept.lock().await;
         if let Some((gathered, status)) = &*kept
             && gathered.elapsed() < KEPT
         {
-            return status.clone();
+            return Some(status.clone());
         }
-        let status = Arc::new(gather(shared).await);
+        let status = Arc::new(gather(shared).await?);
         *kept = Some((Instant::now(), status.clone()));
-        status
+        Some(status)
     }
 }
 

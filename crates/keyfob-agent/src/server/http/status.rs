@@ -15,8 +15,11 @@ use crate::{
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-pub(super) async fn page(shared: &Shared) -> Response<Body> {
-    protected("text/html; charset=utf-8", shared.status_page.html(shared).await)
+pub(super) async fn page(shared: &Arc<Shared>) -> Response<Body> {
+    match shared.status_page.html(shared).await {
+        Some(html) => protected("text/html; charset=utf-8", html),
+        None => text(StatusCode::SERVICE_UNAVAILABLE, "the agent stops\n"),
+    }
 }
 
 pub(super) fn style() -> Response<Body> {
