@@ -124,31 +124,49 @@ fn a_collector_sees_which_requests_were_refused_or_failed_and_which_plugins_fail
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a collector that takes a moment")]
 fn the_last_spans_are_sent_before_the_agent_ends() {
+    // The agent waits 1.5 s for the collector, so a machine that stalls meanwhile proves nothing.
+    let is_proved = (0..10).any(|_| {
+        let (sent, took) = spans_sent_at_the_end();
+        assert!(sent == Some(4) || took > Duration::from_secs(1), "{sent:?} in {took:?}");
+        sent == Some(4)
+    });
+    assert!(is_proved, "the machine is too slow");
+}
+
+/// How many of the spans of four requests a collector gets that answers the first batch only when the agent has stopped to serve, unless
+/// its connection breaks; and how long the agent takes to end.
+#[expect(clippy::disallowed_methods, reason = "a collector that takes a moment")]
+fn spans_sent_at_the_end() -> (Option<usize>, Duration) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let mut agent = agent(&format!("http://{address}"));
     assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
-    // The collector answers the first batch only when the agent has stopped to serve. Until then the other spans wait.
+    // Until it is answered the other spans wait.
     let mut stream = BufReader::new(listener.accept().unwrap().0);
     let mut bodies = vec![read_post(&mut stream).1];
     for _ in 0..3 {
         assert_eq!(agent.ask("get", &[IMAGE]).code, 0);
     }
+    let began = Instant::now();
     agent.signal(Signal::SIGTERM);
     agent.wait_for("the agent has stopped");
     // An agent that does not wait for the collector has ended by then.
     thread::sleep(Duration::from_millis(300));
-    accept_post(&mut stream);
     let missing = 4 - bodies.concat().matches(REQUEST).count();
-    let collector = thread::spawn(move || collect(&listener, missing));
+    let collector = thread::spawn(move || {
+        accept_post(&mut stream);
+        collect(&listener, missing)
+    });
     let (_, said) = agent.ended();
+    let took = began.elapsed();
     assert_eq!(said.code, 0, "{}", said.stderr);
     // A collector that still waits for spans waits in vain: this ends it.
     drop(TcpStream::connect(address));
-    bodies.extend(collector.join().unwrap());
-    assert_eq!(spans(&bodies).iter().filter(|span| span["name"] == "request").count(), 4);
+    let Ok(last) = collector.join() else { return (None, took) };
+    bodies.extend(last);
+    let sent = spans(&bodies).iter().filter(|span| span["name"] == "request").count();
+    (Some(sent), took)
 }
 
 #[test]
