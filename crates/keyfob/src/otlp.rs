@@ -46,9 +46,9 @@ const QUEUE: usize = 4096;
 const BATCH: usize = 512;
 /// How long a collector may take for them.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the end of the process waits for the spans that are left. A service manager has more patience, and so has the thread that
-/// ends the process after a signal.
-const LAST_SPANS: Duration = Duration::from_millis(1500);
+/// How long the end of the process waits for the spans that are left. The thread that ends the process after a signal allows this
+/// beside what requests may take. A collector that takes longer for the batch that it has already got loses all of them.
+pub(crate) const LAST_SPANS: Duration = Duration::from_millis(1500);
 
 /// Why no spans are sent although a collector is named.
 #[derive(Debug, Error)]

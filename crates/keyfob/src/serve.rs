@@ -69,13 +69,19 @@ pub(crate) fn run(args: &ServeArgs) -> Outcome {
     }
 }
 
+/// How long the agent may take for its end after a signal: requests under way finish, and then the last spans are sent.
+fn grace(request_timeout: Duration) -> Duration {
+    let grace = request_timeout.saturating_add(GRACE);
+    #[cfg(feature = "otlp")]
+    let grace = grace.saturating_add(crate::otlp::LAST_SPANS);
+    grace
+}
+
 impl ServeArgs {
     async fn serve(&self) -> Result<(), ServeError> {
         let config = AgentConfig::read(&self.config)?;
-        let mut stop = signals::listen_except_hangup(
-            Verdict::Yes,
-            config.limits.request_timeout.saturating_add(GRACE),
-        )?;
+        let mut stop =
+            signals::listen_except_hangup(Verdict::Yes, grace(config.limits.request_timeout))?;
         let hangups = signal(SignalKind::hangup())?;
         let inherited = inherited()?;
         // A second agent that is started by mistake fails before it touches the files of the first. One that takes over must be able to
