@@ -19,6 +19,7 @@ mod time;
 mod view;
 
 pub(crate) use self::{
+    explanation::Explanation,
     gather::gather,
     history::{History, ReloadRecord},
     page::{ICON, SCRIPT, STYLE, StatusPage},

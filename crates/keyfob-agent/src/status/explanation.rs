@@ -1,7 +1,7 @@
 //! Why a provider gave nothing, and what to do about it, in words that every local process may read.
 //!
 //! A plugin can print anything, also a secret that nobody knows yet. So nothing of its stderr is quoted here, and nothing of what a
-//! server said about a token: root gets both from the commands that the help names.
+//! server said about a token: root gets both from the commands that the help names. Refusals of callers other than root say the same.
 
 use keyfob_api::{Chain, ResponseError};
 use keyfob_exec::{LookupError, RunError, on_one_line};
