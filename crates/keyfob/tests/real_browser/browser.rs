@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 /// How long the page may take to show something.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Makes a picture smaller. Chromium can, so no crate is needed.
+const SMALLER_PNG: &str = include_str!("smaller_png.js");
+
 /// How a screen is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
@@ -135,14 +138,16 @@ impl Browser {
         self.command("actions", &json!({"actions": actions}));
     }
 
-    /// The whole page as PNG.
+    /// The whole page as PNG, with 256 colours.
     pub(crate) fn screenshot(&mut self) -> Vec<u8> {
         let size = self.devtools("Page.getLayoutMetrics", &json!({}))["cssContentSize"].clone();
         let clip =
             json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});
         let options = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
-        let picture = self.devtools("Page.captureScreenshot", &options);
-        BASE64_STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()
+        let picture = self.devtools("Page.captureScreenshot", &options)["data"].clone();
+        let smaller =
+            self.run_until_called_back(&format!("const picture = {picture}; {SMALLER_PNG}"));
+        BASE64_STANDARD.decode(smaller.as_str().unwrap()).unwrap()
     }
 
     /// The messages of the console.

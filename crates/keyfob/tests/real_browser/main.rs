@@ -1,8 +1,8 @@
 //! The status page of a real agent with real plugins, in a real browser.
 //!
 //! It needs Debian's `chromium` and `chromium-driver`, and axe-core of npm: `.ci/run browser` installs them and sets `KEYFOB_AXE` to the
-//! path of `axe.min.js`, without which nothing is run. With `KEYFOB_SCREENSHOTS=DIR` the pictures of `docs/images` are made
-//! anew, which takes a quarter of an hour.
+//! path of `axe.min.js`, without which nothing is run. `KEYFOB_SCREENSHOTS=$PWD/docs/images .ci/run browser` makes the pictures
+//! of the documentation anew, which takes a quarter of an hour.
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -282,37 +282,89 @@ fn it_fits_on_small_and_large_screens_and_passes_axe_in_both_themes() {
     assert_eq!((&backgrounds[0], &backgrounds[1]), (&backgrounds[2], &backgrounds[3]));
 }
 
-/// A quarter of an hour of requests, so that the charts of the pictures have something to show.
+/// A quarter of an hour of requests, so that the pictures have something to show: a team that asks for what it must not have, a plugin that
+/// fails for a minute, and another time at the end.
 fn live_a_while(node: &Node) {
-    node.mend();
-    for (minute, requests) in [6, 9, 4, 12, 7, 3, 8, 15, 11, 5, 2, 6, 9, 4].into_iter().enumerate()
-    {
-        for request in 0..requests {
-            let team = ["shop", "search", "billing"][request % 3];
-            node.ask(&format!("registry.example/{team}/app-{}:v1", request * minute % 5));
+    const MINUTES: [(usize, usize); 14] = [
+        (6, 0),
+        (9, 1),
+        (4, 0),
+        (12, 2),
+        (7, 5),
+        (3, 6),
+        (8, 3),
+        (15, 0),
+        (11, 0),
+        (5, 1),
+        (2, 0),
+        (6, 2),
+        (9, 0),
+        (4, 1),
+    ];
+    for (minute, (allowed, refused)) in MINUTES.into_iter().enumerate() {
+        node.mend();
+        for request in 0..allowed {
+            let repositories = [
+                "shop/cart",
+                "search/index",
+                "billing/invoices",
+                "shop/checkout",
+                "platform/ingress",
+                "search/frontend",
+            ];
+            let repository = repositories[(minute + request) % 6];
+            node.ask(&format!("registry.example/{repository}:v{}", minute + 1));
         }
-        node.ask("registry.example/secrets/keys");
+        for request in 0..refused {
+            node.ask(
+                ["registry.example/secrets/keys", "registry.example/secrets/vault"][request % 2],
+            );
+        }
+        for image in ["git.internal.example/infra/runner", "ci.internal.example/builder"] {
+            node.ask(image);
+        }
+        if minute == 6 {
+            node.break_theirs();
+            node.ask("ci.internal.example/nightly/integration-tests");
+        }
         std::thread::sleep(Duration::from_mins(1));
     }
     node.break_theirs();
     for image in ["ci.internal.example/runner", "ci.internal.example/cache"] {
         node.ask(image);
     }
+    node.ask_as_nobody("registry.example/billing/invoices");
 }
 
-/// A picture for `docs/images`, if it is wanted. Directories of the test are shown as those where the files usually are.
+/// A picture of the whole page for `docs/images`, if it is wanted. The test's directories are shown as those where the files usually are.
 fn take_picture(node: &Node, browser: &mut Browser, Screen { width, theme }: Screen) {
     let Some(directory) = env::var_os("KEYFOB_SCREENSHOTS").map(PathBuf::from) else { return };
-    let usual = json!([
-        [node.path(""), "/etc/keyfob/"],
-        [env!("CARGO_BIN_EXE_keyfob"), "/usr/local/bin/keyfob"],
-    ]);
-    browser.run(&format!(
-        "const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-         while (texts.nextNode()) for (const [from, to] of {usual})
-           texts.currentNode.nodeValue = texts.currentNode.nodeValue.replaceAll(from, to);"
-    ));
-    fs::write(directory.join(format!("status-{width}-{theme}.png")), browser.screenshot()).unwrap();
+    let usual = [
+        (node.path("kubelet"), "/var/lib/kubelet"),
+        (node.path(""), "/etc/keyfob/"),
+        (PathBuf::from(env!("CARGO_BIN_EXE_keyfob")), "/usr/local/bin/keyfob"),
+    ];
+    // As the page has them: with places where lines may be broken.
+    let breakable = |path: &str| path.replace('/', "/<wbr>");
+    let usual = usual.map(|(from, to)| [breakable(from.to_str().unwrap()), breakable(to)]);
+    let rename = format!(
+        "document.querySelector('h1').lastChild.nodeValue = ' node-1';
+         const main = document.querySelector('main');
+         const html = {}.reduce((html, [from, to]) => html.replaceAll(from, to), main.innerHTML);
+         const is_renamed = html === main.innerHTML;
+         if (!is_renamed) main.innerHTML = html;
+         return is_renamed",
+        json!(usual)
+    );
+    loop {
+        browser.run(&rename);
+        let picture = browser.screenshot();
+        // Otherwise an update came in between.
+        if browser.run(&rename) == true {
+            let path = directory.join(format!("status-{width}-{theme}.png"));
+            return fs::write(path, picture).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -4,15 +4,18 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
     net::{TcpListener, TcpStream},
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _, symlink},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::Arc,
 };
 
 use keyfob_exec::SystemClock;
-use keyfob_images::{PullAccess, PullRecords, RecordsOptions};
-use keyfob_keyring::ServiceAccountCoordinates;
+use keyfob_images::{PullAccess, PullRecords, RecordsOptions, SecretAccess};
+use keyfob_keyring::{SecretCoordinates, ServiceAccountCoordinates};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -85,7 +88,7 @@ impl Node {
         });
         fs::write(path("providers.yaml"), providers.to_string()).unwrap();
         fs::write(path("agent.yaml"), file.to_string()).unwrap();
-        write_record(&path("kubelet"));
+        write_records(&path("kubelet"));
         let agent = serve(&path("agent.yaml"));
         let node = Self { directory, agent, port };
         node.mend();
@@ -129,6 +132,13 @@ impl Node {
     /// Asks for an image, as a program on the node does. A plugin that failed is left alone for a while, but only for that image.
     pub(crate) fn ask(&self, image: &str) -> Output {
         keyfob(&["get", "--agent", self.path("agent.sock").to_str().unwrap(), image])
+    }
+
+    /// The same as a user whom no rule allows anything.
+    pub(crate) fn ask_as_nobody(&self, image: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_keyfob"));
+        command.args(["get", "--agent", self.path("agent.sock").to_str().unwrap(), image]);
+        command.uid(65534).gid(65534).output().unwrap()
     }
 
     /// A request to the page's listener.
@@ -184,16 +194,29 @@ fn provider(name: &str, pattern: &str, args: &[&str]) -> Value {
     })
 }
 
-/// A record as a kubelet writes it: an image that one service account may use.
-fn write_record(root: &Path) {
+/// Records as a kubelet writes them: of images that one service account, the holders of one pull secret, or all pods may use.
+fn write_records(root: &Path) {
     let records =
         PullRecords::open(root, RecordsOptions::default(), Arc::new(SystemClock)).unwrap();
+    let [uid, namespace] = ["u-1", "shop"].map(str::to_owned);
     let account = ServiceAccountCoordinates {
-        uid: "u-1".to_owned(),
-        namespace: "shop".to_owned(),
+        uid: uid.clone(),
+        namespace: namespace.clone(),
         name: "cart".to_owned(),
     };
-    let access = PullAccess { service_accounts: vec![account], ..PullAccess::default() };
-    let image = format!("sha256:{}", "3f".repeat(32));
-    records.record_pulled(RECORDED, &image, Some(&access)).unwrap();
+    let secret = SecretCoordinates { uid, namespace, name: "registry-login".to_owned() };
+    let secret = SecretAccess { secret, ..SecretAccess::default() };
+    let everybody = PullAccess { node_pods_accessible: true, ..PullAccess::default() };
+    for (image, digits, access) in [
+        (RECORDED, "3f9a41c7", PullAccess { service_accounts: vec![account], ..<_>::default() }),
+        (
+            "registry.example/shop/cart:v3",
+            "b05d27e8",
+            PullAccess { secrets: vec![secret], ..<_>::default() },
+        ),
+        ("registry.k8s.io/pause:3.10", "873ed751", everybody),
+    ] {
+        let id = format!("sha256:{}", digits.repeat(8));
+        records.record_pulled(image, &id, Some(&access)).unwrap();
+    }
 }
