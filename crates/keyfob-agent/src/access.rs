@@ -426,4 +426,4 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -15,11 +15,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::{Agent, AgentBuilder};
 
-const CREDENTIALS: RequestKind = RequestKind { path: "/v1/credentials", gives_logins: true };
+pub(crate) const CREDENTIALS: RequestKind =
+    RequestKind { path: "/v1/credentials", gives_logins: true };
 
 /// What an API server says about pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pods {
+pub(crate) enum Pods {
     /// Every pod is one of service account `team/cart`.
     Listed,
     /// Every pod is one of this namespace, with a service account named `cart`.
@@ -62,7 +63,7 @@ fn pod_uid(number: u32) -> String {
 }
 
 /// Root in a container of a pod.
-fn process_of_pod(folder: &TempDir, number: u32) -> PeerProcess {
+pub(crate) fn process_of_pod(folder: &TempDir, number: u32) -> PeerProcess {
     process(folder, number, 0, &format!("/kubepods/pod{}/{}", pod_uid(number), "b2".repeat(32)))
 }
 
@@ -82,13 +83,13 @@ fn process(folder: &TempDir, number: u32, uid: u32, cgroup: &str) -> PeerProcess
     PeerProcess::from_parts(uid, uid, 4711, None, File::open(path).unwrap().into())
 }
 
-fn write_status(folder: &TempDir, number: u32, state: &str, uid: u32) {
+pub(crate) fn write_status(folder: &TempDir, number: u32, state: &str, uid: u32) {
     let ids = format!("{uid}\t{uid}\t{uid}\t{uid}");
     let status = format!("State:\t{state}\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t \n");
     fs::write(folder.path().join(number.to_string()).join("status"), status).unwrap();
 }
 
-fn agent(folder: &TempDir, pods: Pods) -> Agent {
+pub(crate) fn agent(folder: &TempDir, pods: Pods) -> Agent {
     agent_with_rule(folder, pods, "{name: team, callers: {namespaces: [team]}, action: Allow}")
 }
 

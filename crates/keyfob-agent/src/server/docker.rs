@@ -74,7 +74,7 @@ pub(super) async fn list(
 ) -> Result<Response<Body>, ApiError> {
     let (subject, config) = (requester.subject(), shared.config());
     let _active = shared.activate(requester)?;
-    let mut registries = BTreeMap::new();
+    let (mut registries, mut providers) = (BTreeMap::new(), Vec::new());
     // Docker's clients expect a list; the log says that the caller may have nothing.
     if !may_be_allowed(&config.rules, &subject, &[Action::Allow]) {
         let message = format!("no rule allows anything to {}", requester.described());
@@ -89,8 +89,12 @@ pub(super) async fn list(
         let rule = decide(&config.rules, &subject, &login.target, &login.provider);
         if rule.is_some_and(|rule| rule.action == Action::Allow) {
             registries.entry(&*login.url).or_insert(&*login.username);
-            attempt.add_provider(&login.provider);
+            providers.push(&login.provider);
         }
+    }
+    shared.attest_again(attempt, requester).await?;
+    for provider in providers {
+        attempt.add_provider(provider);
     }
     if registries.is_empty() {
         let message = "nothing is cached that the caller may have";
@@ -118,6 +122,25 @@ fn repository(url: &str) -> Option<Repository> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::tests::{CREDENTIALS, Pods, agent, process_of_pod, write_status};
+
+    /// Time stands still, so the list comes at once.
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_exits_before_the_list_is_complete_gets_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let agent = agent(&folder, Pods::Listed);
+        let peer = process_of_pod(&folder, 1);
+        let mut attempt = Attempt::new(&agent.shared, Some(&peer), CREDENTIALS);
+        let requester = attempt.identify().await.unwrap();
+        assert!(list(&agent.shared, &mut attempt, &requester).await.is_ok());
+
+        write_status(&folder, 1, "Z (zombie)", 0);
+
+        let error = list(&agent.shared, &mut attempt, &requester).await.unwrap_err();
+        let message =
+            "the caller could not be identified: the process that opened the connection has exited";
+        assert_eq!((error.code, &*error.message), (ErrorCode::Denied, message));
+    }
 
     #[test]
     fn nerdctl_marks_logins_for_a_namespace_of_a_mirror() {
