@@ -33,7 +33,8 @@ pub(crate) enum CallerKey {
 }
 
 impl CallerKey {
-    /// Whose share of the log a request takes. Those who can be anybody share one.
+    /// Whose share of the log a request takes. Container, unknown-pod and unattested callers share one bucket, because a user can start any
+    /// number of them.
     pub(crate) fn for_log(self) -> Self {
         match self {
             Self::Container | Self::UnknownPod | Self::Unattested => Self::Unattested,
