@@ -47,7 +47,7 @@ impl PodsUnavailable {
     }
 }
 
-/// An agent without a cluster knows no pods.
+/// The pods of a server without a cluster: none.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to know")]
 pub struct NoPods;

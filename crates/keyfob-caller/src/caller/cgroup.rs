@@ -60,7 +60,7 @@ pub(super) enum CgroupLocation {
         id: Option<String>,
         pod_uid: Option<String>,
     },
-    /// The cgroup is outside of the agent's cgroup namespace, so that its path is not known.
+    /// The cgroup is outside of the server's cgroup namespace, so that its path is not known.
     Invisible,
 }
 

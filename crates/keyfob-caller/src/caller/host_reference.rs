@@ -1,7 +1,7 @@
 //! What a process on the host looks like.
 //!
-//! An agent in a container has a cgroup namespace of its own if the node has cgroups of version 2. The kernel then writes the cgroups of
-//! others as `/../../…`, relative to the agent's. To know them the agent looks for its own cgroup in the hierarchy as process 1 sees it.
+//! A server in a container has a cgroup namespace of its own if the node has cgroups of version 2. The kernel then writes the cgroups of
+//! others as `/../../…`, relative to the server's. To know them the server looks for its own cgroup in the hierarchy as process 1 sees it.
 
 use std::{
     fs, io,
@@ -26,18 +26,18 @@ pub struct HostReference {
     pub(super) pid_namespace: FileId,
     pub(super) user_namespace: FileId,
     pub(super) root: FileId,
-    /// The path of the root of the agent's cgroup namespace, if that is not the host's.
+    /// The path of the root of the server's cgroup namespace, if that is not the host's.
     namespace_root: Option<Vec<String>>,
 }
 
-/// The hierarchy of version 2, as the host and as the agent sees it.
+/// The hierarchy of version 2, as the host and as the server sees it.
 const HOST_HIERARCHY: &str = "/proc/1/root/sys/fs/cgroup";
 const OWN_HIERARCHY: &str = "/sys/fs/cgroup";
 /// How many cgroups are looked at.
 const MAX_CGROUPS: usize = 100_000;
 
 impl HostReference {
-    /// Process 1 of the agent's PID namespace: the init of the node, also for an agent in a pod with `hostPID`. Only root can
+    /// Process 1 of the server's PID namespace: the init of the node, also for a server in a pod with `hostPID`. Only root can
     /// read it.
     pub fn of_init() -> Result<Self, AttestError> {
         let mut init = Self::open("/proc/1")?;
@@ -53,7 +53,7 @@ impl HostReference {
                     let error = found.err().map(tracing::field::display);
                     tracing::warn!(
                         error,
-                        "the agent's own cgroup is not found on the host; callers cannot be told apart by their cgroups"
+                        "the server's own cgroup is not found on the host; callers cannot be told apart by their cgroups"
                     );
                 }
             }
@@ -61,7 +61,7 @@ impl HostReference {
         Ok(init)
     }
 
-    /// The cgroups of another process that the agent has read, with paths as on the host.
+    /// The cgroups of another process that the server has read, with paths as on the host.
     pub(super) fn as_on_the_host(&self, cgroups: Cgroups) -> Cgroups {
         match &self.namespace_root {
             Some(root) => cgroups.in_whole_hierarchy(root),
@@ -69,7 +69,7 @@ impl HostReference {
         }
     }
 
-    /// The agent itself. Right for an agent that runs directly on the host.
+    /// The server itself. Right for one that runs directly on the host.
     pub fn of_agent() -> Result<Self, AttestError> {
         Self::open("/proc/self")
     }

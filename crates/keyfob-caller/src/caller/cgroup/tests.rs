@@ -261,9 +261,9 @@ fn a_text_that_the_kernel_would_not_write_is_refused() {
     assert_eq!(cgroups("0::/a:b\n").0[0].path, ["a:b"]);
 }
 
-/// An agent in a pod, in a cgroup namespace of its own.
+/// A server in a pod, in a cgroup namespace of its own.
 #[test]
-fn relative_paths_are_known_by_the_root_of_the_agents_namespace() {
+fn relative_paths_are_known_by_the_root_of_the_servers_namespace() {
     let root: Vec<String> = fill("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod$POD_.slice/cri-containerd-$INNER.scope")
         .split('/')
         .map(str::to_owned)
