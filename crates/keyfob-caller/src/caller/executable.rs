@@ -26,14 +26,14 @@ impl Executable {
         Self { path, device, inode }
     }
 
-    /// The program at a path, as the agent sees it.
-    pub fn of_file(path: &Path) -> io::Result<Self> {
+    /// The program at a path, as the server sees it.
+    pub(crate) fn of_file(path: &Path) -> io::Result<Self> {
         let file = fs::metadata(path)?;
         let id = FileId { device: file.dev(), inode: file.ino() };
         Ok(Self::new(path.to_owned(), id))
     }
 
-    /// Whether the file at a path, as the agent sees it, is the one that the process runs. Links are followed. After the file was
+    /// Whether the file at a path, as the server sees it, is the one that the process runs. Links are followed. After the file was
     /// replaced by an upgrade, processes that were started before no longer match.
     pub fn is(&self, path: &Path) -> bool {
         Self::of_file(path).is_ok_and(|file| (file.device, file.inode) == (self.device, self.inode))
