@@ -8,12 +8,12 @@ use std::{
     fmt, io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
     time::{Duration, SystemTime},
 };
 
 use arc_swap::ArcSwap;
-use keyfob_agent_config::{AgentConfig, AgentConfigError};
+use keyfob_agent_config::{AgentConfig, AgentConfigError, AuditConfig};
 use keyfob_api::FeatureGates;
 use keyfob_caller::{AttestError, HostReference, NoPods, NodePods};
 use keyfob_config::{Config, Invalid, ReadError, ValidConfig};
@@ -32,7 +32,7 @@ use crate::{
     metrics::Metrics,
     rate_limit::{ActiveRequests, RateLimiter},
     server,
-    sockets::Sockets,
+    sockets::{HttpPort, Sockets, UnavailablePort},
     status::{History, StatusPage},
     warm::RememberedImages,
     watch_files::{self, FileContents},
@@ -101,6 +101,7 @@ pub(crate) struct Shared {
     reloading: Mutex<()>,
     reloads: Mutex<Reloads>,
     files_tried: Mutex<Option<FileContents>>,
+    unavailable_port: Mutex<Option<UnavailablePort>>,
     pub(crate) history: Arc<History>,
     pub(crate) status_page: StatusPage,
 }
@@ -181,7 +182,8 @@ impl AgentBuilder {
             .clock(clock.clone())
             .observer(history.clone());
         let host = adjust_host(builder).build()?;
-        let audit = AuditLog::open(&config.audit).map_err(AgentError::Audit)?;
+        let audit = AuditLog::open(&config.audit)
+            .map_err(|source| AgentError::audit(&config.audit, source))?;
         let metrics = Metrics::default();
         let mut registry = Registry::default();
         host.register_metrics(&mut registry);
@@ -213,6 +215,7 @@ impl AgentBuilder {
             reloading: Mutex::default(),
             reloads: Mutex::new(Reloads { hash, ..Reloads::default() }),
             files_tried: Mutex::new(is_tried.then_some(files)),
+            unavailable_port: Mutex::default(),
             history,
             status_page: StatusPage::default(),
         };
@@ -290,8 +293,12 @@ impl Agent {
         };
         let http_port = async {
             if let Some(port) = sockets.http_port {
+                shared.set_unavailable_port(&port);
                 tokio::select! {
-                    listener = port.listener() => serve_http(listener.into(), Vec::new()).await,
+                    listener = port.listener() => {
+                        *shared.lock_unavailable_port() = None;
+                        serve_http(listener.into(), Vec::new()).await;
+                    }
                     () = stopped() => {}
                 }
             }
@@ -362,6 +369,25 @@ impl Shared {
         &self.path
     }
 
+    /// Why metrics are not served on their port.
+    pub(crate) fn unavailable_port(&self) -> Option<UnavailablePort> {
+        self.lock_unavailable_port().clone()
+    }
+
+    fn set_unavailable_port(&self, port: &HttpPort) {
+        if let HttpPort::Unavailable(address, error) = port {
+            *self.lock_unavailable_port() = Some(UnavailablePort {
+                address: *address,
+                error: error.to_string(),
+                since: self.clock.now(),
+            });
+        }
+    }
+
+    fn lock_unavailable_port(&self) -> MutexGuard<'_, Option<UnavailablePort>> {
+        self.unavailable_port.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn reloads(&self) -> Reloads {
         self.reloads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -390,11 +416,26 @@ pub enum AgentError {
     #[error("the providers cannot be used")]
     Host(#[from] BuildError),
     /// The audit log cannot be opened.
-    #[error("the audit log cannot be opened")]
-    Audit(#[source] io::Error),
+    #[error("the audit log {place} cannot be opened")]
+    Audit {
+        /// A file, or the journal.
+        place: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The agent cannot tell processes on the host from those in containers.
     #[error("the agent cannot identify its callers: /proc is not usable")]
     Attestation(#[from] AttestError),
+}
+
+impl AgentError {
+    fn audit(config: &AuditConfig, source: io::Error) -> Self {
+        let place = match config {
+            AuditConfig::File { path, .. } => path.display().to_string(),
+            _ => "in the journal".to_owned(),
+        };
+        Self::Audit { place, source }
+    }
 }
 
 #[cfg(test)]

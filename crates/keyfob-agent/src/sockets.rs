@@ -18,7 +18,7 @@ use std::{
     net::{SocketAddr, TcpListener as StdTcpListener},
     os::unix::net::UnixListener as StdListener,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use keyfob_agent_config::{AgentConfig, SocketConfig};
@@ -44,8 +44,16 @@ pub struct Sockets {
 #[derive(Debug)]
 pub(crate) enum HttpPort {
     Open(TcpListener),
-    /// Somebody else has it: another user of the node, or the agent that this one takes over from.
-    Taken(SocketAddr),
+    /// Nobody can listen there now. Most often another user of the node does, or the agent that this one takes over from.
+    Unavailable(SocketAddr, io::Error),
+}
+
+/// A port on which metrics are to be served and cannot be.
+#[derive(Clone, Debug)]
+pub(crate) struct UnavailablePort {
+    pub(crate) address: SocketAddr,
+    pub(crate) error: String,
+    pub(crate) since: SystemTime,
 }
 
 /// How long an agent waits before it tries again to listen on a port that somebody else has.
@@ -133,7 +141,7 @@ impl Sockets {
     pub fn http_address(&self) -> Option<SocketAddr> {
         match &self.http_port {
             Some(HttpPort::Open(listener)) => listener.local_addr().ok(),
-            Some(HttpPort::Taken(_)) | None => None,
+            Some(HttpPort::Unavailable(..)) | None => None,
         }
     }
 }
@@ -144,12 +152,12 @@ impl HttpPort {
         match listen(address) {
             Ok(listener) => Self::Open(listener),
             Err(error) => {
-                tracing::error!(
+                tracing::warn!(
                     %address, %error,
                     "metrics and the status page cannot be served there; tried again every {} s",
                     PORT_RETRY.as_secs()
                 );
-                Self::Taken(address)
+                Self::Unavailable(address, error)
             }
         }
     }
@@ -158,7 +166,7 @@ impl HttpPort {
     pub(crate) async fn listener(self) -> TcpListener {
         let address = match self {
             Self::Open(listener) => return listener,
-            Self::Taken(address) => address,
+            Self::Unavailable(address, _) => address,
         };
         loop {
             tokio::time::sleep(PORT_RETRY).await;

@@ -49,8 +49,15 @@ fn status(shared: &Shared) -> Status {
     let provider_config_hash = reloads.hash.clone();
     let reloads = reload_status(reloads, history);
     let config_file = shared.path().display().to_string();
-    let looked =
-        Looked { now, config_file: &config_file, providers: &providers, reloads: &reloads, audit };
+    let port = shared.unavailable_port();
+    let looked = Looked {
+        now,
+        config_file: &config_file,
+        providers: &providers,
+        reloads: &reloads,
+        audit,
+        port: port.as_ref(),
+    };
     Status {
         version: env!("CARGO_PKG_VERSION"),
         node: node_name(),

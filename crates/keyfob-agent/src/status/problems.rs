@@ -8,6 +8,7 @@ use super::{
     model::{AuditStatus, ProviderState, ProviderStatus, ReloadStatus},
     time::Moment,
 };
+use crate::sockets::UnavailablePort;
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,6 +39,7 @@ pub(crate) enum ProblemKind {
     ConfigurationRejected,
     RestartNeeded,
     AuditEventsLost,
+    PortUnavailable,
 }
 
 /// What is looked at.
@@ -47,6 +49,7 @@ pub(crate) struct Looked<'a> {
     pub(crate) providers: &'a [ProviderStatus],
     pub(crate) reloads: &'a ReloadStatus,
     pub(crate) audit: AuditStatus,
+    pub(crate) port: Option<&'a UnavailablePort>,
 }
 
 pub(crate) fn problems(looked: &Looked<'_>) -> Vec<Problem> {
@@ -55,6 +58,7 @@ pub(crate) fn problems(looked: &Looked<'_>) -> Vec<Problem> {
     problems.extend(rejected(looked));
     problems.extend(restart_needed(looked.reloads));
     problems.extend(lost_events(looked.audit));
+    problems.extend(looked.port.map(unavailable_port));
     problems
 }
 
@@ -127,6 +131,19 @@ fn lost_events(audit: AuditStatus) -> Option<Problem> {
     })
 }
 
+fn unavailable_port(port: &UnavailablePort) -> Problem {
+    let UnavailablePort { address, error, since } = port;
+    Problem {
+        kind: ProblemKind::PortUnavailable,
+        summary: format!("Metrics and the status page cannot be served on {address}."),
+        reason: Some(error.clone()),
+        effect: Some("Prometheus cannot scrape this agent. Credentials are given out all the same.".to_owned()),
+        since: Some(Moment(*since)),
+        help: "end what listens there, or write another address under listeners.http and restart the agent".to_owned(),
+        command: Some(format!("sudo ss --listening --tcp --numeric --processes 'sport = :{}'", address.port())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +166,7 @@ mod tests {
             providers: &[],
             reloads,
             audit: AuditStatus { written: 1, lost },
+            port: None,
         };
         problems(&looked).iter().map(|problem| problem.kind).collect()
     }

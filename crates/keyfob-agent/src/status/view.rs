@@ -176,7 +176,9 @@ impl View {
             ProblemKind::ConfigurationRejected => {
                 problem.reason = Some("only root is told: see the command".to_owned());
             }
-            ProblemKind::RestartNeeded | ProblemKind::AuditEventsLost => {}
+            ProblemKind::RestartNeeded
+            | ProblemKind::AuditEventsLost
+            | ProblemKind::PortUnavailable => {}
         }
         problem
     }
@@ -361,6 +363,7 @@ fn problem_sentence(problems: &[Problem], providers: &[ProviderStatus]) -> Strin
         other(ProblemKind::ConfigurationRejected, "a new configuration was rejected"),
         other(ProblemKind::RestartNeeded, "a restart is needed"),
         other(ProblemKind::AuditEventsLost, "audit events were lost"),
+        other(ProblemKind::PortUnavailable, "metrics cannot be served on the port"),
     ];
     let sentence = facts.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let mut letters = sentence.chars();

@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     plugins::SECRET,
-    rig::{APP, AgentFile, Reply, Rig, RunningAgent, own_uid, provider, rule},
+    rig::{APP, AgentFile, Reply, Rig, RunningAgent, eventually, own_uid, provider, rule},
 };
 
 /// How long an update may take.
@@ -242,5 +242,23 @@ async fn pull_records_are_shown_if_a_directory_is_configured() {
     assert_eq!(status["pullRecords"]["errors"].as_array().unwrap().len(), 1, "there are none");
     let page = page(&agent).await;
     assert!(page.body.contains(&records.display().to_string()), "{}", page.body);
+    rig.finish(agent).await;
+}
+
+#[tokio::test]
+async fn a_port_that_cannot_be_had_is_a_problem_until_it_is_free() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let rig = Rig::new();
+    rig.write(&AgentFile { http: format!("{{address: \"{address}\"}}"), ..AgentFile::default() });
+    let agent = rig.start();
+    let kinds = async || {
+        let status = agent.status().await;
+        let problems = status["problems"].as_array().unwrap().clone();
+        problems.iter().map(|problem| problem["kind"].clone()).collect::<Vec<_>>()
+    };
+    eventually("it is a problem", || async { kinds().await == ["portUnavailable"] }).await;
+    drop(taken);
+    eventually("it is none any more", || async { kinds().await.is_empty() }).await;
     rig.finish(agent).await;
 }
