@@ -41,10 +41,6 @@ use crate::{
 /// How long what was read about a caller counts, if it has not exited since. To read it again takes as long as everything else that an
 /// answer from the cache needs.
 const FACTS_ARE_RECENT: Duration = Duration::from_millis(10);
-/// What to do about a refusal by the rules.
-const ADD_A_RULE: &str =
-    "add a rule to the agent's file; `keyfob agent explain` shows what each rule says";
-
 /// What somebody wants.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
@@ -161,7 +157,8 @@ impl Shared {
     fn unmatched(&self, requester: &Requester, repository: &str) -> ApiError {
         if !self.may_have_anything(requester) {
             let message = format!("no rule allows {repository} to {}", requester.described());
-            return ApiError::new(ErrorCode::Denied, message).help(ADD_A_RULE);
+            return ApiError::new(ErrorCode::Denied, message)
+                .help(requester.help(None, repository));
         }
         let message = format!("no provider matches {repository}");
         ApiError::new(ErrorCode::NotFound, message)
@@ -386,8 +383,9 @@ fn denied(
         }
         None => format!("no rule allows {image} to {who}"),
     };
+    let help = requester.help(rule.as_deref(), image);
     (attempt.rule, attempt.providers) = (rule, Vec::new());
-    ApiError::new(ErrorCode::Denied, message).help(ADD_A_RULE)
+    ApiError::new(ErrorCode::Denied, message).help(help)
 }
 
 impl ProviderDecision {

@@ -7,6 +7,7 @@ use std::{fmt::Write as _, path::PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use keyfob_agent::{AgentClient, AgentClientError};
 use keyfob_api::Chain;
+use keyfob_exec::SystemEnvironment;
 use serde_json::Value;
 
 use self::status::StatusArgs;
@@ -63,9 +64,10 @@ struct ProbeArgs {
     /// The socket of `listeners.http`, which belongs to this agent alone.
     #[arg(long, value_name = "PATH", default_value = HTTP_SOCKET)]
     http: PathBuf,
-    /// The socket for credentials, which may belong to the agent that follows.
-    #[arg(long, value_name = "PATH", default_value = AGENT_SOCKET)]
-    socket: PathBuf,
+    /// The socket for credentials, which may belong to the agent that follows. Without it: `KEYFOB_AGENT_SOCKET`, or
+    /// `/run/keyfob/agent.sock`.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -89,12 +91,12 @@ struct ExplainRuleArgs {
     /// The image, as in a pod; or a whole registry with a slash at the end, which is what docker asks for.
     image: String,
     /// Who asks: `uid:`, `user:`, `gid:`, `group:`, `unit:`, `executable:` (several with commas, such as `uid:1000,gid:999`),
-    /// `pod:NAMESPACE/ACCOUNT` (also with `,uid:1000`) or `container`. Needs root. Without it: whoever runs this command.
+    /// `pod:NAMESPACE/ACCOUNT` (also with `,uid:1000`), `container` or `unknown-pod`. Needs root. Without it: whoever runs this command.
     #[arg(long = "as", value_name = "CALLER")]
     other: Option<String>,
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = AGENT_SOCKET)]
-    socket: PathBuf,
+    /// The agent's socket. Without it: `KEYFOB_AGENT_SOCKET`, or `/run/keyfob/agent.sock`.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -117,7 +119,7 @@ pub(crate) fn run(command: &AgentCommand) -> Outcome {
     let asked = Workers::new().and_then(|workers| workers.block_on(ask(&command.action)));
     match asked {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(error)) => failed(&error),
+        Ok(Err(error)) => failed(&error, &command.action),
         Err(error) => Outcome::wrong_input(&error),
     }
 }
@@ -126,8 +128,9 @@ async fn ask(action: &AgentAction) -> Result<Outcome, AgentClientError> {
     match action {
         AgentAction::Status(args) => args.run().await,
         AgentAction::Explain(args) => {
-            let client = AgentClient::new(&args.socket);
-            let _inspectable = Inspectable::by_agent(&args.socket);
+            let socket = agent_source::agent_socket(args.socket.as_deref(), &SystemEnvironment);
+            let client = AgentClient::new(&socket);
+            let _inspectable = Inspectable::by_agent(&socket);
             let explained = client.explain(&args.image, args.other.as_deref()).await?;
             let mut outcome = printed(&explained, args.output, explanation);
             if !is_allowed(&explained) {
@@ -162,7 +165,8 @@ async fn probe(args: &ProbeArgs) -> Result<(), AgentClientError> {
         ProbedState::Alive => {
             client.alive().await?;
             // A socket that was removed or whose agent has ended is made anew by a restart.
-            AgentClient::new(&args.socket).check_listening()
+            let socket = agent_source::agent_socket(args.socket.as_deref(), &SystemEnvironment);
+            AgentClient::new(&socket).check_listening()
         }
     }
 }
@@ -176,8 +180,14 @@ fn printed(value: &Value, output: Output, text: impl Fn(&Value) -> String) -> Ou
 }
 
 /// What went wrong, and what to do about it.
-fn failed(error: &AgentClientError) -> Outcome {
-    let help = agent_source::help(error, "name its socket with --socket");
+fn failed(error: &AgentClientError, action: &AgentAction) -> Outcome {
+    let otherwise = match action {
+        AgentAction::Probe(_) => {
+            "name its socket for HTTP with --http (for an address: curl http://127.0.0.1:9977/readyz)"
+        }
+        _ => "name its socket with --socket",
+    };
+    let help = agent_source::help(error, otherwise);
     let help = help.map(|help| format!("help: {help}\n")).unwrap_or_default();
     let stderr = format!("keyfob: {}\n{help}", Chain(error));
     Outcome { stderr, verdict: Verdict::WrongInput, ..Outcome::default() }
@@ -187,7 +197,13 @@ pub(crate) fn explanation(explained: &Value) -> String {
     let (image, caller) = (text(explained, "image"), text(explained, "caller"));
     let providers: Vec<_> = items(explained, "providers").collect();
     let mut page = if providers.is_empty() {
-        format!("denied: no provider matches {image}\n")
+        let help = match image.contains('/') {
+            true => "`keyfob match` shows why a pattern does not match".to_owned(),
+            false => {
+                format!("for the whole registry, which is what docker asks for, write {image}/")
+            }
+        };
+        format!("no provider matches {image}\nhelp: {help}\n")
     } else if is_allowed(explained) {
         format!("allowed: {image} for {caller}\n")
     } else {

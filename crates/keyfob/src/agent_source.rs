@@ -61,11 +61,13 @@ impl AgentArg {
             Self::Off => Ok(None),
             Self::Auto if has_local_sources => Ok(None),
             Self::Auto => {
-                let named = environment.var(SOCKET_VARIABLE).filter(|path| !path.is_empty());
-                let socket = named.map_or_else(|| AGENT_SOCKET.into(), PathBuf::from);
+                let named = named_socket(environment);
+                let is_named = named.is_some();
+                let socket = named.unwrap_or_else(|| AGENT_SOCKET.into());
                 let source =
                     |socket| AgentSource { client: AgentClient::new(socket), is_required: false };
-                Ok(socket.exists().then(|| source(socket)))
+                // Without a name, an agent that is not there is none.
+                Ok((is_named || socket.exists()).then(|| source(socket)))
             }
             Self::At(_) if has_local_sources => Err(AgentAndSources),
             Self::At(socket) => {
@@ -73,6 +75,16 @@ impl AgentArg {
             }
         }
     }
+}
+
+/// The agent's socket: the one that a flag names, or else the environment, or else where it usually is.
+pub(crate) fn agent_socket(flag: Option<&Path>, environment: &dyn Environment) -> PathBuf {
+    let flag = flag.map(Path::to_owned);
+    flag.or_else(|| named_socket(environment)).unwrap_or_else(|| AGENT_SOCKET.into())
+}
+
+fn named_socket(environment: &dyn Environment) -> Option<PathBuf> {
+    environment.var(SOCKET_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// An agent and local sources at the same time.

@@ -217,7 +217,7 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Error)]
 pub(crate) enum SetupError {
     #[error(
-        "nowhere to look for credentials: give --config and --bin-dir for providers, \
+        "nowhere to look for credentials: there is no agent at /run/keyfob/agent.sock; start one, or give --config and --bin-dir for providers, \
          --pull-secret for a pod's secret, --docker-config for the node's, or --agent PATH for a running agent"
     )]
     NothingGiven,

@@ -253,6 +253,30 @@ enum ServeError {
     System(#[from] io::Error),
 }
 
+impl ServeError {
+    /// What to do about it.
+    fn help(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Agent(AgentError::Providers(_) | AgentError::InvalidProviders(_)) => {
+                "correct providerConfig, and check it with `keyfob validate` and the agent's file"
+            }
+            Self::Agent(AgentError::Host(_)) => "correct pluginDirectory in the agent's file",
+            Self::Agent(AgentError::Audit { .. }) => {
+                "make its directory, or change audit in the agent's file"
+            }
+            Self::Socket(SocketError::NotASocket(_)) => {
+                "remove it, or name another path under listeners in the agent's file"
+            }
+            Self::Socket(SocketError::Open { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                "run it as root, or name other paths under listeners in the agent's file"
+            }
+            _ => return None,
+        })
+    }
+}
+
 impl From<ServeError> for Outcome {
     fn from(error: ServeError) -> Self {
         let stderr = match &error {
@@ -262,7 +286,10 @@ impl From<ServeError> for Outcome {
             ServeError::Socket(SocketError::InUse(_)) => {
                 format!("keyfob: {error}\nhelp: stop it, or take over from it with --take-over\n")
             }
-            other => format!("keyfob: {}\n", Chain(other)),
+            other => {
+                let help = other.help().map(|help| format!("help: {help}\n"));
+                format!("keyfob: {}\n{}", Chain(other), help.unwrap_or_default())
+            }
         };
         Self { stderr, verdict: Verdict::WrongInput, ..Self::default() }
     }

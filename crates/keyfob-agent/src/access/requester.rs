@@ -55,6 +55,28 @@ impl Requester {
         }
     }
 
+    /// What to do about a refusal by this rule, or because no rule allows it.
+    pub(super) fn help(&self, rule: Option<&str>, image: &str) -> String {
+        let what = match rule {
+            Some(rule) => format!("change rule {rule:?}, or write one that allows it before it"),
+            None => "add a rule to the agent's file".to_owned(),
+        };
+        format!("{what}; root sees why: {}", self.explain_command(image))
+    }
+
+    /// The command with which root asks what the rules say about this caller.
+    pub(crate) fn explain_command(&self, image: &str) -> String {
+        let caller = match self.subject() {
+            Subject::Pod { namespace, service_account, .. } => {
+                format!("pod:{namespace}/{service_account}")
+            }
+            Subject::Host(HostSubject { uid, .. }) => format!("uid:{uid}"),
+            Subject::Container { may_be_pod: true, .. } => "unknown-pod".to_owned(),
+            Subject::Container { may_be_pod: false, .. } => "container".to_owned(),
+        };
+        format!("sudo keyfob agent explain --as {caller} {image}")
+    }
+
     /// In a few words.
     pub(crate) fn described(&self) -> String {
         match self.subject() {

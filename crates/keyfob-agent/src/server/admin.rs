@@ -100,6 +100,15 @@ fn forget(shared: &Shared, body: &[u8]) -> Result<Response<Body>, ApiError> {
             "the body is not an object with an image or a provider",
         ));
     };
+    let names = shared.host.providers();
+    let names: Vec<&str> = names.iter().map(|provider| provider.name()).collect();
+    if let Some(provider) = &provider
+        && !names.contains(&provider.as_str())
+    {
+        let message = format!("there is no provider {provider:?}");
+        let help = format!("the providers are: {}", names.join(", "));
+        return Err(ApiError::new(ErrorCode::BadRequest, &message).help(help));
+    }
     let forget = |image: Option<&str>| shared.host.forget(image, provider.as_deref());
     let forgotten = match image {
         None => forget(None),

@@ -76,7 +76,7 @@ pub(super) async fn explain(
     if !requester.is_root_on_host() && !shared.may_have_anything(requester) {
         let message = format!("no rule allows anything to {}", requester.described());
         return Err(ApiError::new(ErrorCode::Denied, message)
-            .help("root can ask which rules there are: sudo keyfob agent explain --as CALLER"));
+            .help(format!("root sees why: {}", requester.explain_command(repository.as_str()))));
     }
     let pull = Pull::of_repository(repository.as_str());
     let decisions = match pull.target() {

@@ -153,13 +153,15 @@ async fn forget_forgets_what_it_is_told() {
     for (image, provider, forgotten, runs) in [
         (Some("registry.example/team/app:v1"), None, 1, 3),
         (None, Some("two"), 1, 4),
-        (None, Some("nobody"), 0, 4),
         (None, None, 2, 6),
     ] {
         let answer = client.forget(image, provider).await.unwrap();
         assert_eq!(answer, json!({"forgotten": forgotten}), "{image:?} {provider:?}");
         assert_eq!(fill().await, runs);
     }
+    let unknown = client.forget(None, Some("nobody")).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no provider \"nobody\"");
+    assert_eq!(fill().await, 6);
     let bad = agent.admin.call("POST", "/v1/forget", r#"{"images": 1}"#).await;
     assert_eq!(bad.refusal().0, 400);
     rig.finish(agent).await;

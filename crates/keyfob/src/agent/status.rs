@@ -242,7 +242,11 @@ fn decisions(status: &Value) -> String {
         [
             text(event, "time").to_owned(),
             text(event, "outcome").to_owned(),
-            text(event, "image").to_owned(),
+            // A request that asks for no credentials has no image.
+            match text(event, "image") {
+                "" => text(event, "request").to_owned(),
+                image => image.to_owned(),
+            },
             caller(field(event, "caller")),
             field(event, "rule").as_str().unwrap_or("-").to_owned(),
             text(event, "reason").to_owned(),
@@ -346,6 +350,8 @@ fn ago(status: &Value, time: &str) -> String {
         return time.to_owned();
     };
     match at.duration_since(now) {
+        Ok(ahead) if ahead.as_secs() == 0 => format!("now ({time})"),
+        Err(behind) if behind.duration().as_secs() == 0 => format!("now ({time})"),
         Ok(ahead) => format!("in {} ({time})", rounded(ahead)),
         Err(behind) => format!("{} ago ({time})", rounded(behind.duration())),
     }

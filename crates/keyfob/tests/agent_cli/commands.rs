@@ -26,8 +26,12 @@ use crate::{
     },
 };
 
-const HELP: &str =
-    "add a rule to the agent's file; `keyfob agent explain` shows what each rule says";
+fn help() -> String {
+    format!(
+        "add a rule to the agent's file; root sees why: sudo keyfob agent explain --as uid:{} s.example/team/app",
+        own_uid()
+    )
+}
 
 fn denial() -> String {
     format!("no rule allows s.example/team/app to user id {}", own_uid())
@@ -75,11 +79,11 @@ fn a_denied_caller_is_told_why_and_what_to_do() {
     let socket = agent.socket();
 
     let said = agent.ask("get", &[OTHER]);
-    let told = format!("keyfob: {} (asked the agent at {socket})\nhelp: {HELP}\n", denial());
+    let told = format!("keyfob: {} (asked the agent at {socket})\nhelp: {}\n", denial(), help());
     assert_eq!((said.code, said.stdout.as_str(), said.stderr), (1, "", told));
 
     let said = agent.ask("get", &[OTHER, "-o", "json"]);
-    let refused = json!({"socket": socket, "error": denial(), "help": HELP});
+    let refused = json!({"socket": socket, "error": denial(), "help": help()});
     let want = json!({"image": OTHER, "credentials": [], "errors": [], "agent": refused});
     assert_eq!((said.code, said.json(), said.stderr.as_str()), (1, want, ""));
     assert_eq!(agent.runs(), 0);
@@ -223,7 +227,7 @@ fn explain_tells_which_rule_decided() {
     let want = format!(
         "no credentials: {}\n\n  \
          agent        {socket}\n    \
-         do         {HELP}\n  \
+         do         {}\n  \
          image        {OTHER}\n  \
          repository   s.example/team/app\n\n\
          the agent's rules\n  \
@@ -232,12 +236,14 @@ fn explain_tells_which_rule_decided() {
          rule \"own\" does not apply: none of its patterns matches the image\n\n\
          credentials, in the order in which they are tried\n  \
          none that this command can find out\n",
-        denial()
+        denial(),
+        help()
     );
     assert_eq!((said.code, said.stdout), (1, want));
 
     let said = agent.ask("explain", &[OTHER, "-o", "json"]);
-    let (json, refused) = (said.json(), json!({"socket": socket, "error": denial(), "help": HELP}));
+    let (json, refused) =
+        (said.json(), json!({"socket": socket, "error": denial(), "help": help()}));
     assert_eq!((&json["agent"], json.get("anonymous")), (&refused, None));
     assert_eq!(json["rules"]["providers"][0]["decision"], "Deny");
 }
