@@ -15,6 +15,6 @@ pub use config::{
 };
 pub use rules::{
     AccessRule, Action, CallerSelector, Group, HostSubject, Precaution, Program, RuleMismatch,
-    ServiceAccountName, Subject, User, decide, may_be_allowed,
+    ServiceAccountName, Subject, User, decide, may_be_allowed, may_be_asked_as_node,
 };
 pub use users::{group_id, user_id};

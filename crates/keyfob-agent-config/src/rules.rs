@@ -209,9 +209,11 @@ impl AccessRule {
         image: &MatchTarget,
         provider: &str,
     ) -> Option<RuleMismatch> {
-        if let Some(mismatch) = self.caller_mismatch(subject) {
-            return Some(mismatch);
-        }
+        self.caller_mismatch(subject).or_else(|| self.request_mismatch(image, provider))
+    }
+
+    /// Why the rule does not apply to this image and provider, whoever asks.
+    fn request_mismatch(&self, image: &MatchTarget, provider: &str) -> Option<RuleMismatch> {
         if !self.images.is_empty() && !self.images.iter().any(|(_, each)| each.matches(image)) {
             return Some(RuleMismatch::Image);
         }
@@ -269,6 +271,17 @@ pub fn may_be_allowed(rules: &[AccessRule], subject: &Subject, actions: &[Action
         .filter(|rule| rule.caller_mismatch(subject).is_none())
         .take_while(|rule| !denies_everything(rule))
         .any(|rule| actions.contains(&rule.action))
+}
+
+/// Whether some caller could be allowed to have a provider asked about an image with the identity of the node.
+pub fn may_be_asked_as_node(rules: &[AccessRule], image: &MatchTarget, provider: &str) -> bool {
+    // Rules after one that denies everybody are not reached.
+    let denies_everybody = |rule: &AccessRule| rule.action == Action::Deny && rule.callers.anyone;
+    rules
+        .iter()
+        .filter(|rule| rule.request_mismatch(image, provider).is_none())
+        .take_while(|rule| !denies_everybody(rule))
+        .any(|rule| rule.action == Action::Allow)
 }
 
 impl CallerSelector {

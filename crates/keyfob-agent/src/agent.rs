@@ -307,16 +307,22 @@ impl Agent {
             tokio::join!(agent, admin, end_streams);
             others_end.send_replace(true);
         };
-        // In tasks of their own, which end with this: connections are accepted whatever these wait for.
-        let mut background = JoinSet::new();
-        background.spawn(background::stay_warm(shared.clone()));
-        background.spawn(background::store_images(shared.clone()));
-        if shared.watch_files {
-            background.spawn(watch_files::reload_on_change(shared.clone()));
-        }
+        // It ends with this.
+        let mut background = self.start_background();
         tokio::join!(requests, http_socket, http_port);
         background.shutdown().await;
         blocking(shared, Shared::close).await;
+    }
+
+    /// Starts what the agent does without being asked. In tasks of their own: connections are accepted whatever these wait for.
+    fn start_background(&self) -> JoinSet<()> {
+        let mut background = JoinSet::new();
+        background.spawn(background::stay_warm(self.shared.clone()));
+        background.spawn(background::store_images(self.shared.clone()));
+        if self.shared.watch_files {
+            background.spawn(watch_files::reload_on_change(self.shared.clone()));
+        }
+        background
     }
 
     /// Reads both files again. On any error the old configuration stays.

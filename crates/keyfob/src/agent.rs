@@ -197,11 +197,10 @@ pub(crate) fn explanation(explained: &Value) -> String {
     let (image, caller) = (text(explained, "image"), text(explained, "caller"));
     let providers: Vec<_> = items(explained, "providers").collect();
     let mut page = if providers.is_empty() {
-        let help = match image.contains('/') {
-            true => "`keyfob match` shows why a pattern does not match".to_owned(),
-            false => {
-                format!("for the whole registry, which is what docker asks for, write {image}/")
-            }
+        let help = if image.contains('/') {
+            "`keyfob match` shows why a pattern does not match".to_owned()
+        } else {
+            format!("for the whole registry, which is what docker asks for, write {image}/")
         };
         format!("no provider matches {image}\nhelp: {help}\n")
     } else if is_allowed(explained) {

@@ -207,3 +207,19 @@ fn a_rule_that_denies_pods_denies_a_pod_that_the_agent_does_not_know() {
         }
     }
 }
+
+#[test]
+fn a_provider_is_asked_as_the_node_if_some_caller_could_be_allowed() {
+    let anyone = CallerSelector { anyone: true, ..CallerSelector::default() };
+    let allow = rule("allow", uids(&[1000]), Action::Allow);
+    let as_pod = rule("as-pod", anyone.clone(), Action::AllowAsPod);
+    let deny_one = rule("deny-one", uids(&[1000]), Action::Deny);
+    let mut deny_all = rule("deny-all", anyone, Action::Deny);
+    let asked =
+        |rules: &[AccessRule]| may_be_asked_as_node(rules, &image("registry.example/app"), "echo");
+    assert!(asked(&[as_pod.clone(), deny_one, allow.clone()]), "somebody else may have it");
+    assert!(!asked(&[as_pod]), "only with a pod's identity");
+    assert!(!asked(&[deny_all.clone(), allow.clone()]), "nobody gets past the first rule");
+    deny_all.providers = vec!["other".to_owned()];
+    assert!(asked(&[deny_all, allow]));
+}

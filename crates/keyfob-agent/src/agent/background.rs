@@ -3,8 +3,7 @@
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
-use keyfob_agent_config::{AccessRule, Action};
-use keyfob_api::MatchTarget;
+use keyfob_agent_config::may_be_asked_as_node;
 use keyfob_host::{ProviderOutcome, Pull};
 use tokio::{
     sync::Semaphore,
@@ -145,25 +144,7 @@ impl Shared {
         let Some(target) = pull.target() else { return Vec::new() };
         let config = self.config();
         let mut providers = self.host.matching(pull);
-        providers.retain(|provider| is_allowed_to_anyone(&config.rules, target, provider));
+        providers.retain(|provider| may_be_asked_as_node(&config.rules, target, provider));
         providers
     }
-}
-
-/// Whether some caller could be allowed to have the provider asked with the node's identity.
-fn is_allowed_to_anyone(rules: &[AccessRule], image: &MatchTarget, provider: &str) -> bool {
-    for rule in rules {
-        let concerns_image =
-            rule.images.is_empty() || rule.images.iter().any(|(_, each)| each.matches(image));
-        let concerns_provider =
-            rule.providers.is_empty() || rule.providers.iter().any(|each| each == provider);
-        match rule.action {
-            _ if !concerns_image || !concerns_provider => {}
-            Action::Allow => return true,
-            // Later rules are not reached.
-            Action::Deny if rule.callers.anyone => return false,
-            Action::Deny | Action::AllowAsPod => {}
-        }
-    }
-    false
 }

@@ -160,7 +160,7 @@ async fn the_number_of_followers_is_bounded() {
     assert_eq!(refused.status, 503, "{}", refused.body);
     assert_eq!(agent.http_get("/").await.status, 200, "the page itself is served");
     drop(followers.pop());
-    crate::rig::eventually("a place is free again", || async {
+    eventually("a place is free again", || async {
         let mut follower = Follower::of(&agent).await;
         follower.line("HTTP/1.1 ").await.is_some_and(|status| status.contains(" 200 "))
     })
