@@ -381,7 +381,7 @@ impl Shared {
     }
 
     fn set_unavailable_port(&self, port: &HttpPort) {
-        if let HttpPort::Unavailable(address, error) = port {
+        if let HttpPort::Unavailable(address, _, error) = port {
             *self.lock_unavailable_port() = Some(UnavailablePort {
                 address: *address,
                 error: error.to_string(),

@@ -15,12 +15,19 @@ use keyfob_net::server::probe_socket;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thiserror::Error;
-use tokio::{net::UnixStream, task::JoinHandle, time::timeout};
+use tokio::{
+    net::UnixStream,
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
 
 /// The longest answer that is read.
 const MAX_ANSWER: usize = 8 << 20;
 /// How long an answer may take: longer than the agent's own limit, so that the agent says what is wrong.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// How long a client waits for a place in the queue of a socket, and how often it tries.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 /// How long the answer to a probe may take.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -254,14 +261,32 @@ impl AgentClient {
         if status.is_success() { Ok(answer) } else { Err(refused(status, answer.expose())) }
     }
 
+    /// Connects, also if so many others do at this moment that the queue of the socket is full.
+    async fn connect(&self) -> Result<UnixStream, AgentClientError> {
+        let begun = Instant::now();
+        loop {
+            match UnixStream::connect(&self.socket).await {
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock
+                        && begun.elapsed() < CONNECT_PATIENCE =>
+                {
+                    sleep(CONNECT_PAUSE).await;
+                }
+                connected => {
+                    return connected
+                        .map_err(|error| AgentClientError::connecting(&self.socket, error));
+                }
+            }
+        }
+    }
+
     async fn exchange(
         &self,
         method: Method,
         path: &str,
         body: String,
     ) -> Result<(StatusCode, Secret<Vec<u8>>), AgentClientError> {
-        let stream = UnixStream::connect(&self.socket).await;
-        let stream = stream.map_err(|error| AgentClientError::connecting(&self.socket, error))?;
+        let stream = self.connect().await?;
         let broken = |error: hyper::Error| AgentClientError::Broken(Box::new(error));
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;

@@ -23,8 +23,9 @@ use std::{
 
 use keyfob_agent_config::{AgentConfig, SocketConfig};
 use keyfob_net::server::{SocketFile, SocketFileError, probe_socket};
+use rustix::net::sockopt::set_socket_reuseport;
 use thiserror::Error;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 /// The open sockets of an agent. Sockets that it made itself are removed when this is dropped.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub struct Sockets {
 pub(crate) enum HttpPort {
     Open(TcpListener),
     /// Nobody can listen there now. Most often another user of the node does, or the agent that this one takes over from.
-    Unavailable(SocketAddr, io::Error),
+    Unavailable(SocketAddr, PortSharing, io::Error),
 }
 
 /// A port on which metrics are to be served and cannot be.
@@ -56,11 +57,20 @@ pub(crate) struct UnavailablePort {
     pub(crate) since: SystemTime,
 }
 
+/// How many connections to the port may wait to be accepted.
+const PORT_BACKLOG: u32 = 128;
 /// How long an agent waits before it tries again to listen on a port that somebody else has.
 const PORT_RETRY: Duration = Duration::from_secs(2);
 
 /// How a socket is made: [`SocketFile::bind`] or [`SocketFile::take_over`].
 type Bind = fn(&Path, u32) -> Result<(SocketFile, StdListener), SocketFileError>;
+
+/// Whether an agent may listen on a port beside the one that it takes over from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortSharing {
+    Alone,
+    TakeOver,
+}
 
 /// Sockets that the service manager opened (socket activation), by their names `agent`, `admin` and `http`.
 #[derive(Debug, Default)]
@@ -92,7 +102,7 @@ impl Sockets {
         if inherited.agent.is_none() && probe_socket(path).is_ok() {
             return Err(SocketError::InUse(path.clone()));
         }
-        Self::open_with(config, inherited, SocketFile::bind)
+        Self::open_with(config, inherited, SocketFile::bind, PortSharing::Alone)
     }
 
     /// The same, and takes the paths from an agent that listens there: from now on, new clients reach this process. The other agent goes on
@@ -104,13 +114,14 @@ impl Sockets {
         config: &AgentConfig,
         inherited: InheritedSockets,
     ) -> Result<Self, SocketError> {
-        Self::open_with(config, inherited, SocketFile::take_over)
+        Self::open_with(config, inherited, SocketFile::take_over, PortSharing::TakeOver)
     }
 
     fn open_with(
         config: &AgentConfig,
         inherited: InheritedSockets,
         bind: Bind,
+        sharing: PortSharing,
     ) -> Result<Self, SocketError> {
         let (mut made, mut made_http) = (Vec::new(), Vec::new());
         let (port, socket) = match inherited.http {
@@ -121,7 +132,7 @@ impl Sockets {
         // The socket for credentials comes last, so that a failure does not take it away from another agent.
         let http_port = match (port, config.http_address) {
             (Some(listener), _) => Some(HttpPort::Open(loopback(listener)?)),
-            (None, Some(address)) => Some(HttpPort::open(address)),
+            (None, Some(address)) => Some(HttpPort::open(address, sharing)),
             (None, None) => None,
         };
         let http_socket = match (socket, &config.http_socket) {
@@ -148,8 +159,8 @@ impl Sockets {
 
 impl HttpPort {
     /// Any user can take a port. That must not keep credentials from everybody else.
-    fn open(address: SocketAddr) -> Self {
-        match listen(address) {
+    fn open(address: SocketAddr, sharing: PortSharing) -> Self {
+        match listen(address, sharing) {
             Ok(listener) => Self::Open(listener),
             Err(error) => {
                 tracing::warn!(
@@ -157,20 +168,20 @@ impl HttpPort {
                     "metrics and the status page cannot be served there; tried again every {} s",
                     PORT_RETRY.as_secs()
                 );
-                Self::Unavailable(address, error)
+                Self::Unavailable(address, sharing, error)
             }
         }
     }
 
     /// The listener, once nobody else has the port.
     pub(crate) async fn listener(self) -> TcpListener {
-        let address = match self {
+        let (address, sharing) = match self {
             Self::Open(listener) => return listener,
-            Self::Unavailable(address, _) => address,
+            Self::Unavailable(address, sharing, _) => (address, sharing),
         };
         loop {
             tokio::time::sleep(PORT_RETRY).await;
-            if let Ok(listener) = listen(address) {
+            if let Ok(listener) = listen(address, sharing) {
                 tracing::info!(%address, "metrics and the status page are served now");
                 return listener;
             }
@@ -178,10 +189,18 @@ impl HttpPort {
     }
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = StdTcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
+/// Listens so that another agent can take the port over without a moment in which it is free: any user could have it then. The kernel
+/// shares a port (`SO_REUSEPORT`) only among sockets of one user, and only if all of them want that. Only an agent that takes over wants it
+/// from the start, so that two agents with one port by mistake do not share it.
+fn listen(address: SocketAddr, sharing: PortSharing) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port whose last connections are being closed is free.
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(sharing == PortSharing::TakeOver)?;
+    socket.bind(address)?;
+    let listener = socket.listen(PORT_BACKLOG)?;
+    set_socket_reuseport(&listener, true)?;
+    Ok(listener)
 }
 
 /// A port that the service manager opened.
@@ -369,6 +388,24 @@ mod tests {
         let port = inherited(HttpListener::Tcp(StdTcpListener::bind("0.0.0.0:0").unwrap()));
         let refused = Sockets::open(&nowhere, port);
         assert!(matches!(refused, Err(SocketError::NotLoopback(_))), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_port_is_taken_over_while_the_other_agent_listens_and_shared_with_nobody_else() {
+        let [first, second] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let on_any_port = config(first.path(), ", http: {address: '127.0.0.1:0'}");
+        let old = Sockets::open(&on_any_port, InheritedSockets::default()).unwrap();
+        let address = old.http_address().unwrap();
+        let on_port = config(first.path(), &format!(", http: {{address: '{address}'}}"));
+        let by_mistake = config(second.path(), &format!(", http: {{address: '{address}'}}"));
+
+        let other = Sockets::open(&by_mistake, InheritedSockets::default()).unwrap();
+        assert_eq!(other.http_address(), None, "the port is in use");
+        StdTcpListener::bind(address).unwrap_err();
+        let new = Sockets::take_over(&on_port, InheritedSockets::default()).unwrap();
+        assert_eq!(new.http_address(), Some(address));
+        drop(old);
+        std::net::TcpStream::connect(address).unwrap();
     }
 
     #[tokio::test(start_paused = true)]

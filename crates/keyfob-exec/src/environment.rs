@@ -94,7 +94,8 @@ pub(crate) fn secret_of(entry: &OsStr) -> Option<Secret<String>> {
     const SHORTEST: usize = 6;
     let name = name_of(entry);
     let value = entry.as_bytes().get(name.len() + 1..).filter(|value| value.len() >= SHORTEST)?;
-    let speaks = speaks_of_a_secret(&String::from_utf8_lossy(name));
+    // Headers are where OTEL_EXPORTER_OTLP_HEADERS and its like have keys.
+    let speaks = speaks_of_a_secret(&String::from_utf8_lossy(name)) || name.ends_with(b"_HEADERS");
     speaks.then(|| Secret::new(String::from_utf8_lossy(value).into_owned()))
 }
 
@@ -139,6 +140,8 @@ mod tests {
         assert_eq!(secret(b"registry_password=hunter2").as_deref(), Some("hunter2"));
         assert_eq!(secret(b"\xff\xff_TOKEN=hunter2").as_deref(), Some("hunter2"));
         assert_eq!(secret(b"AWS_WEB_IDENTITY_TOKEN_FILE=/var/run/token"), None);
+        let headers = secret(b"OTEL_EXPORTER_OTLP_HEADERS=x-team=hunter2");
+        assert_eq!(headers.as_deref(), Some("x-team=hunter2"));
         assert_eq!(secret(b"AWS_REGION=eu-west-1"), None);
         assert_eq!(secret(b"USE_TOKEN_CACHE=1"), None);
     }
