@@ -228,7 +228,11 @@ fn host_reference() -> Result<HostReference, AttestError> {
     HostReference::of_init().or_else(|error| {
         // Only its source: its own text is about a caller.
         let error = error.source().map(ToString::to_string);
-        tracing::warn!(error, "process 1 cannot be read; the host is where the agent itself runs");
+        tracing::warn!(
+            error,
+            "process 1 cannot be read, so callers count as processes on the host if they are where the agent itself runs; \
+             start it as root on the host"
+        );
         HostReference::of_agent()
     })
 }
