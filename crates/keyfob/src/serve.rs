@@ -107,8 +107,14 @@ impl ServeArgs {
             tell.send_replace(true);
             std::future::pending::<()>().await;
         };
+        // In a task: what is awaited here directly runs on this thread alone, and each connection would wake it and then a worker.
+        let served = agent.clone();
+        let serving = tokio::spawn(async move { served.serve(sockets, stopped).await });
         tokio::select! {
-            () = agent.serve(sockets, stopped) => tracing::info!("the agent has stopped"),
+            ended = serving => {
+                ended.map_err(io::Error::other)?;
+                tracing::info!("the agent has stopped");
+            }
             () = stopping => {}
             () = reload_on_hangup(&agent, hangups) => {}
             () = keep_watchdog() => {}
