@@ -235,8 +235,10 @@ impl Kubelet {
         let (show_all, _) = self.show_flags.split_once(" | grep").unwrap();
         wait_for("the kubelet to be started", Duration::from_secs(10), || {
             let output = systemd.try_run(show_all);
-            output.status.success().then_some(()).ok_or_else(|| format!("{output:?}"))?;
-            Ok(String::from_utf8(output.stdout).unwrap())
+            let arguments = String::from_utf8_lossy(&output.stdout).into_owned();
+            // For a moment, the new process is still systemd, with other arguments.
+            let is_kubelet = arguments.contains("--kubeconfig=");
+            if is_kubelet { Ok(arguments) } else { Err(format!("{output:?}")) }
         })
     }
 
