@@ -101,8 +101,9 @@ fn measure_one(
             thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, pod).expect("a thread")
         });
         let pods: Vec<_> = pods.collect();
-        barrier.wait();
+        // Before the barrier: behind it, this thread may run only after the pods.
         let began = Instant::now();
+        barrier.wait();
         let results = pods.into_iter().map(|pod| pod.join().expect("no panic"));
         let wrong: Vec<_> = results.filter_map(Result::err).collect();
         (began.elapsed(), wrong)
