@@ -1,10 +1,15 @@
 //! Pods, whose tokens are the passwords: of a kubelet's request, and of a caller in the cgroup of a pod.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -13,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agent::RunningAgent,
-    clients::{CLIENTS, Image},
+    clients::{CLIENTS, Client, Image},
     docker_registry::{Registry, is_wanted},
     keyfob_apiserver::{Server, grant, verify},
     token_issuer::TokenIssuer,
@@ -25,6 +30,10 @@ const IMAGE: &str = "shop/app:v1";
 const PUSHER: &str = "pusher:hunter2-pusher";
 const CART: &str = "11111111-1111-4111-8111-111111111111";
 const VISITOR: &str = "22222222-2222-4222-8222-222222222222";
+/// How many pods of the same service account there are, one after the other.
+const REPLACEMENTS: usize = 5;
+/// How often a pod is replaced.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 fn objects() -> String {
     let pods = [("shop", "cart", CART), ("street", "visitor", VISITOR)].map(|(namespace, name, uid)| {
@@ -37,13 +46,18 @@ fn objects() -> String {
     format!("{}{}", pods.concat(), grant(AUDIENCE))
 }
 
-/// A cluster, a registry that lets in the pods of its service account `shop/cart`, and a node with an agent.
+/// A cluster, a registry that lets in some pods of its service account `shop/cart`, and a node with an agent.
 struct Shop {
     cluster: Server,
     registry: Registry,
+    /// Whose tokens the registry takes.
+    customers: Customers,
     _tokens: Internet,
     agent: RunningAgent,
 }
+
+/// Names of pods.
+type Customers = Arc<Mutex<BTreeSet<String>>>;
 
 impl Shop {
     fn start() -> Self {
@@ -52,8 +66,12 @@ impl Shop {
         let (issuer, cluster_issuer) = (TokenIssuer::new(folder.path()), cluster.issuer.clone());
         let issuer = Arc::new(issuer);
         let answering = Arc::clone(&issuer);
+        let customers = Customers::new(Mutex::new(["cart-1".to_owned()].into()));
+        let allowed = Arc::clone(&customers);
         let tokens = Internet::start(move |request| match login(request) {
-            Some(login) if may_enter(&login, &cluster_issuer) => answering.answer(request, 300),
+            Some(login) if may_enter(&login, &cluster_issuer, &allowed) => {
+                answering.answer(request, 300)
+            }
             _ => Response::json(r#"{"details":"access denied"}"#).with_status(401),
         });
         let auth = issuer.auth(&format!("{}/token", tokens.url()));
@@ -77,7 +95,42 @@ impl Shop {
         let node = cluster.kubeconfig("n1");
         let fields = json!({"nodeKubeconfig": node, "nodeName": "n1", "rules": rules});
         let agent = RunningAgent::start(&[provider], &fields);
-        Self { cluster, registry, _tokens: tokens, agent }
+        Self { cluster, registry, customers, _tokens: tokens, agent }
+    }
+
+    /// Starts a pod of the service account, which may have the image.
+    fn start_pod(&self, number: usize) -> PodCgroup {
+        let name = format!("cart-{number}");
+        let pod = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec: {{nodeName: n1, serviceAccountName: cart, containers: [{{name: app, image: app}}]}}\n"
+        );
+        let file = self.cluster.file(&format!("{name}.yaml"), pod.as_bytes());
+        self.cluster.admin(&format!("create --validate=false --filename {file}"));
+        let uid = format!("get pod {name} --namespace shop --output jsonpath={{.metadata.uid}}");
+        self.customers.lock().unwrap().insert(name);
+        PodCgroup::create(&self.cluster.admin(&uid))
+    }
+
+    /// Deletes a pod. From now on the registry refuses its token.
+    fn delete_pod(&self, number: usize) {
+        let name = format!("cart-{number}");
+        self.cluster.admin(&format!("delete pod {name} --namespace shop"));
+        self.customers.lock().unwrap().remove(&name);
+    }
+
+    /// Replaces the pod again and again, and counts. An old pod is deleted as soon as nobody pulls in it.
+    fn keep_replacing(&self, current: &Mutex<Arc<PodCgroup>>, count: &AtomicUsize) {
+        for number in 1..=REPLACEMENTS {
+            let new = Arc::new(self.start_pod(number + 1));
+            let old = std::mem::replace(&mut *current.lock().unwrap(), new);
+            while Arc::strong_count(&old) > 1 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            self.delete_pod(number);
+            std::thread::sleep(INTERVAL);
+            count.store(number, Ordering::SeqCst);
+        }
     }
 
     fn image(&self) -> Image<'_> {
@@ -116,12 +169,14 @@ fn login(request: &Request) -> Option<String> {
 }
 
 /// `PyJWT` verifies a pod's token by the keys of its cluster.
-fn may_enter(login: &str, issuer: &str) -> bool {
-    let is_cart = |token: &str| {
-        verify(token, issuer, AUDIENCE, "")
-            .is_ok_and(|pod| pod == "system:serviceaccount:shop:cart cart-1")
+fn may_enter(login: &str, issuer: &str, customers: &Customers) -> bool {
+    let is_customer = |token: &str| {
+        verify(token, issuer, AUDIENCE, "").is_ok_and(|pod| {
+            let name = pod.strip_prefix("system:serviceaccount:shop:cart ");
+            name.is_some_and(|name| customers.lock().unwrap().contains(name))
+        })
     };
-    login == PUSHER || login.strip_prefix("jwt:").is_some_and(is_cart)
+    login == PUSHER || login.strip_prefix("jwt:").is_some_and(is_customer)
 }
 
 /// A cgroup as a kubelet makes it for a container of a pod. Removed when it is dropped.
@@ -211,4 +266,46 @@ fn every_client_in_a_pod_pulls_with_the_token_of_that_pod_alone() {
         |outcome: &str| shop.agent.audit().iter().filter(|it| it["outcome"] == outcome).count();
     println!("{} requests of the pod allowed, {} of the other denied", of("allowed"), of("denied"));
     assert!(of("allowed") >= CLIENTS.len() && of("denied") >= CLIENTS.len());
+}
+
+#[test]
+fn every_client_pulls_while_the_pod_and_its_token_are_replaced() {
+    if !is_wanted() {
+        return;
+    }
+    let (shop, replaced) = (Shop::start(), AtomicUsize::new(0));
+    let current = Mutex::new(Arc::new(PodCgroup::create(CART)));
+    let pull = |client: &Client| {
+        let mut pulls = 0;
+        while replaced.load(Ordering::SeqCst) < REPLACEMENTS {
+            let pod = Arc::clone(&current.lock().unwrap());
+            let pulled = client.run(&shop.agent, shop.image(), |command| pod.command(&command));
+            client.assert_success(&pulled);
+            pulls += 1;
+        }
+        println!("{}: {pulls} times", client.name);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| shop.keep_replacing(&current, &replaced));
+        for client in &CLIENTS {
+            scope.spawn(|| pull(client));
+        }
+    });
+
+    let allowed: Vec<_> = shop.agent.audit();
+    assert!(allowed.iter().all(|event| event["outcome"] == "allowed"), "{allowed:#?}");
+    let all = |pointer: &str| {
+        let values = allowed.iter().filter_map(|event| event.pointer(pointer)?.as_str());
+        values.collect::<BTreeSet<_>>()
+    };
+    let (tokens, pods) = (all("/credentials/0/hash"), all("/caller/pod/uid"));
+    println!("{} tokens of {} pods in {} requests", tokens.len(), pods.len(), allowed.len());
+    assert_eq!(tokens.len(), pods.len(), "each pod has a token of its own");
+    assert!(pods.len() > REPLACEMENTS / 2, "{pods:?}");
+
+    let deleted = PodCgroup::create(CART);
+    for client in &CLIENTS {
+        let refused = client.run(&shop.agent, shop.image(), |command| deleted.command(&command));
+        client.assert_refusal(&refused);
+    }
 }
