@@ -12,7 +12,7 @@ use keyfob_testkit::raise_file_limit;
 
 use crate::{
     plugins::logins,
-    rig::{APP, AgentFile, Rig, provider, provider_config, rename_over},
+    rig::{APP, AgentFile, Rig, eventually, provider, provider_config, rename_over},
 };
 
 #[tokio::test]
@@ -104,5 +104,27 @@ async fn no_request_is_lost_while_the_configuration_is_replaced_again_and_again(
     let status = agent.status().await;
     assert_eq!(status["reloads"]["succeeded"], RELOADS);
     assert_eq!(status["reloads"]["failed"], 0);
+    rig.finish(agent).await;
+}
+
+/// The relay takes an agent that does not say so for one that hangs.
+#[tokio::test]
+async fn a_busy_agent_says_that_it_is_alive() {
+    let rig = Rig::new();
+    rig.write(&AgentFile { limits: "{requestsPerSecond: 1}".into(), ..AgentFile::default() });
+    let go_on = rig.plugins.hold();
+    let agent = rig.start();
+    let socket = agent.socket.clone();
+    let asking = tokio::spawn(async move { socket.credentials(APP).await.users() });
+    eventually("the plugin runs", async || rig.plugins.running() == 1).await;
+    for _ in 0..10 {
+        let alive = agent.socket.call("GET", "/v1/alive", "").await;
+        assert_eq!((alive.status, &*alive.body), (200, r#"{"alive":true}"#));
+    }
+    assert_eq!(agent.socket.call("POST", "/v1/alive", "").await.status, 404);
+    assert_eq!(agent.socket.call("GET", "/v1/docker/list", "").await.status, 429);
+    assert!(rig.audit().iter().all(|event| event["request"] != "/v1/alive"));
+    drop(go_on);
+    assert_eq!(asking.await.unwrap(), ["ada"]);
     rig.finish(agent).await;
 }
