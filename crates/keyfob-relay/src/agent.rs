@@ -1,5 +1,9 @@
 //! Asks the agent, and distinguishes the three ways in which that can fail: the agent is down, which a fallback is for; it
 //! answered with an error, which is final; or something else is wrong, which somebody must repair.
+//!
+//! An agent that is slow is not down: with 500 pods waiting for one plugin, a fallback would run that plugin 500 times at once, which is
+//! what the agent's limits prevent. So whoever has a fallback asks, on a second connection, whether the agent is alive. That it accepts
+//! connections proves nothing: the kernel does that for a process that is stopped.
 
 use std::{io, time::Duration};
 
@@ -7,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::{
     args::AgentOptions,
-    connection::Connection,
+    connection::{Begun, Connection, Deadline},
     http::{Response, ResponseError, read_response, request},
     json::{ErrorDocument, error_document},
     text::on_one_line,
@@ -16,7 +20,7 @@ use crate::{
 /// Why the agent gave no result.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) enum AskError {
-    /// Nobody listens, or nobody answered.
+    /// Nobody listens, or nobody answered. To a caller with a fallback: nobody said on a second connection that the agent is alive, either.
     Down(Reason),
     /// The agent answered with an HTTP status of 400 or more.
     Refused { status: u16, reason: Reason },
@@ -84,13 +88,81 @@ impl AgentOptions {
         self.ask(&request("GET", path, "application/json", b""), timeout)
     }
 
+    /// Posts for a caller with a fallback. It waits until the timeout for an agent that goes on to say that it is alive, and `Down`
+    /// means that it does not.
+    pub(crate) fn post_unless_down(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: &[u8],
+        patience: Duration,
+    ) -> Result<Vec<u8>, AskError> {
+        let request = request("POST", path, content_type, body);
+        let deadline = Deadline::after(self.timeout);
+        // An agent that was killed has closed its connections, and the next one may already be there.
+        for _ in 0..2 {
+            if let Some(body) = self.ask_patiently(&request, patience, deadline)? {
+                return Ok(body);
+            }
+            if !self.is_alive(patience) {
+                return Err(AskError::Down(self.no_answer(None, patience)));
+            }
+        }
+        Err(AskError::Failed(self.no_answer(None, patience)))
+    }
+
     fn ask(&self, request: &[u8], timeout: Duration) -> Result<Vec<u8>, AskError> {
-        let mut connection = Connection::open(&self.socket, timeout)
+        let mut connection = Connection::open(&self.socket, timeout, Deadline::after(timeout))
             .map_err(|errno| self.connect_error(errno, timeout))?;
         let sent = connection.write_all(request);
+        self.read(&mut connection, sent, timeout)
+    }
+
+    /// Nothing if the connection was closed without an answer.
+    fn ask_patiently(
+        &self,
+        request: &[u8],
+        patience: Duration,
+        deadline: Deadline,
+    ) -> Result<Option<Vec<u8>>, AskError> {
+        let mut connection = Connection::open(&self.socket, patience, deadline)
+            .map_err(|errno| self.connect_error(errno, patience))?;
+        let sent = connection.write_all(request);
+        loop {
+            match connection.wait(patience) {
+                Ok(Begun::Answer) => break,
+                Ok(Begun::Closed) => return Ok(None),
+                Ok(Begun::Nothing) if self.is_alive(patience) => {}
+                Ok(Begun::Nothing) => {
+                    let error = io::ErrorKind::TimedOut.into();
+                    return Err(AskError::Down(self.no_answer(Some(&error), patience)));
+                }
+                Err(_) => return Err(AskError::Failed(self.busy())),
+            }
+        }
+        self.read(&mut connection, sent, self.timeout).map(Some)
+    }
+
+    /// Whether anything answers, whatever it is.
+    fn is_alive(&self, limit: Duration) -> bool {
+        let request = request("GET", "/v1/alive", "application/json", b"");
+        let begun = || {
+            let connection = Connection::open(&self.socket, limit, Deadline::after(limit))?;
+            connection.write_all(&request)?;
+            connection.wait(limit)
+        };
+        begun() == Ok(Begun::Answer)
+    }
+
+    fn read(
+        &self,
+        connection: &mut Connection,
+        sent: Result<(), Errno>,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, AskError> {
         // An agent may answer before it has read everything, for example if the request is too large, and then close the
         // connection. So a failed write does not mean that there is no answer.
-        match read_response(&mut connection) {
+        match read_response(connection) {
             Ok(response) => self.result(response),
             Err(ResponseError::NoAnswer(error)) => {
                 let error = sent.err().map(io::Error::from).or(error);
@@ -137,6 +209,17 @@ impl AgentOptions {
             _ => format!("the agent closed the connection without an answer: {socket}"),
         };
         Reason::new(message, "its log may tell why: journalctl -u keyfob-agent")
+    }
+
+    fn busy(&self) -> Reason {
+        Reason::new(
+            format!(
+                "the agent is busy: it is alive and has not answered within {:?}: {}",
+                self.timeout,
+                self.socket.display()
+            ),
+            "see which provider is slow: keyfob agent status",
+        )
     }
 
     fn invalid(&self, what: &str) -> AskError {

@@ -7,12 +7,21 @@ use std::{
     time::Duration,
 };
 
-use crate::{outcome::Outcome, text::on_one_line};
+use keyfob_api::MatchPattern;
+
+use crate::{
+    fallback::Fallback,
+    outcome::Outcome,
+    terms::{Terms, TokenTerms},
+    text::on_one_line,
+};
 
 const DEFAULT_SOCKET: &str = "/run/keyfob/agent.sock";
 /// A kubelet kills a plugin after a minute. This leaves time to report the reason.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(55);
 const MAX_TIMEOUT: Duration = Duration::from_hours(1);
+/// Twice this is waited for an agent that is hung, which leaves the larger part of the minute to the plugin.
+const DEFAULT_DOWN_AFTER: Duration = Duration::from_secs(10);
 
 pub(crate) const USAGE: &str = "\
 Asks keyfob-agent on this node for registry credentials.
@@ -28,9 +37,19 @@ options:
   --socket PATH          the agent's socket [env: KEYFOB_AGENT_SOCKET] [default: /run/keyfob/agent.sock]
   --timeout DURATION     how long to wait for the answer, such as 500ms, 20s or 1m
                          [env: KEYFOB_AGENT_TIMEOUT] [default: 55s; a kubelet waits for a minute]
-  --if-down refuse|run   what a plugin does if the agent is not running or does not answer [default: refuse]
-                         refuse: fail with the reason; run: become PROGRAM, with the same request on stdin.
-                         An agent that denies or fails is not down.
+  --if-down refuse|run   what a plugin does if the agent is not running or hangs [default: refuse]
+                         refuse: fail with the reason; run: become PROGRAM, with the request on stdin.
+                         An agent that denies, fails or is busy is not down.
+
+options of --if-down run, which `keyfob provider install --agent` takes from the provider's configuration:
+  --fallback-image PATTERN                  PROGRAM runs for these images only, as with `matchImages`; may be repeated,
+                                            and one is needed. For others there are no credentials.
+  --fallback-token optional|required        PROGRAM gets the service account token of the request; required: it does
+                                            not run without one. Otherwise token and annotations are left out.
+  --fallback-annotation KEY                 PROGRAM gets this annotation too; may be repeated
+  --fallback-required-annotation KEY        the same, and PROGRAM does not run with a token and without it
+  --down-after DURATION                     how long an agent may be silent before it is asked whether it is alive, and
+                                            how long it has to answer that [default: 10s]
 ";
 
 const DOCKER_USAGE: &str = "usage: docker-credential-keyfob get|list|store|erase|version";
@@ -55,7 +74,7 @@ pub(crate) struct AgentOptions {
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) enum IfDown {
     Refuse,
-    Run { program: OsString, args: Vec<OsString> },
+    Run(Fallback),
 }
 
 /// The words of docker's credential helper protocol.
@@ -149,12 +168,29 @@ fn command(
 struct Given {
     socket: Option<OsString>,
     timeout: Option<OsString>,
-    if_down: Option<OsString>,
+    if_down: IfDownGiven,
     words: Vec<OsString>,
-    /// What follows `--`.
-    program: Option<Vec<OsString>>,
     help: bool,
     version: bool,
+}
+
+/// What concerns `--if-down`.
+#[derive(Default, PartialEq, Eq)]
+struct IfDownGiven {
+    what: Option<OsString>,
+    down_after: Option<OsString>,
+    token: Option<OsString>,
+    images: Vec<OsString>,
+    annotations: Vec<OsString>,
+    required_annotations: Vec<OsString>,
+    /// What follows `--`.
+    program: Option<Vec<OsString>>,
+}
+
+/// Where the value of an option goes.
+enum Slot<'a> {
+    One(&'a mut Option<OsString>),
+    Many(&'a mut Vec<OsString>),
 }
 
 impl Given {
@@ -166,35 +202,43 @@ impl Given {
                 Some((name, value)) if name.starts_with("--") => (name, Some(value.into())),
                 _ => (text, None),
             };
-            let option = match name {
+            match name {
                 "--" => {
-                    given.program = Some(args.collect());
+                    given.if_down.program = Some(args.collect());
                     break;
                 }
-                "--help" | "-h" => {
-                    given.help = true;
-                    continue;
+                "--help" | "-h" => given.help = true,
+                "--version" | "-V" | "-v" => given.version = true,
+                _ if name.starts_with('-') => {
+                    let slot = given.slot(name).ok_or(format!("unknown option {name:?}"))?;
+                    let value = value.or_else(|| args.next());
+                    let value = value.ok_or_else(|| format!("{name} needs a value"))?;
+                    match slot {
+                        Slot::Many(values) => values.push(value),
+                        Slot::One(option) if option.is_some() => {
+                            return Err(format!("{name} is given twice"));
+                        }
+                        Slot::One(option) => *option = Some(value),
+                    }
                 }
-                "--version" | "-V" | "-v" => {
-                    given.version = true;
-                    continue;
-                }
-                "--socket" => &mut given.socket,
-                "--timeout" => &mut given.timeout,
-                "--if-down" => &mut given.if_down,
-                _ if name.starts_with('-') => return Err(format!("unknown option {name:?}")),
-                _ => {
-                    given.words.push(arg);
-                    continue;
-                }
-            };
-            let value =
-                value.or_else(|| args.next()).ok_or_else(|| format!("{name} needs a value"))?;
-            if option.replace(value).is_some() {
-                return Err(format!("{name} is given twice"));
+                _ => given.words.push(arg),
             }
         }
         Ok(given)
+    }
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "--socket" => Slot::One(&mut self.socket),
+            "--timeout" => Slot::One(&mut self.timeout),
+            "--if-down" => Slot::One(&mut self.if_down.what),
+            "--down-after" => Slot::One(&mut self.if_down.down_after),
+            "--fallback-token" => Slot::One(&mut self.if_down.token),
+            "--fallback-image" => Slot::Many(&mut self.if_down.images),
+            "--fallback-annotation" => Slot::Many(&mut self.if_down.annotations),
+            "--fallback-required-annotation" => Slot::Many(&mut self.if_down.required_annotations),
+            _ => return None,
+        })
     }
 
     fn command(
@@ -220,10 +264,11 @@ impl Given {
                         word.display()
                     ));
                 }
-                Ok(Command::Provider { agent, if_down: if_down(self.if_down, self.program)? })
+                let if_down = self.if_down.parse(agent.timeout)?;
+                Ok(Command::Provider { agent, if_down })
             }
             Role::Docker => {
-                if self.if_down.is_some() || self.program.is_some() {
+                if self.if_down != IfDownGiven::default() {
                     return Err("--if-down is an option of `keyfob-relay provider`".to_owned());
                 }
                 // Docker's own helpers have it as an option too.
@@ -235,25 +280,81 @@ impl Given {
     }
 }
 
-/// A program without `--if-down run`, and the other way round, is an error: otherwise it would be noticed only when the agent is
-/// down for the first time.
-fn if_down(given: Option<OsString>, program: Option<Vec<OsString>>) -> Result<IfDown, String> {
-    let mut words = program.unwrap_or_default().into_iter();
-    let program = words.next();
-    match (given.as_ref().map(|word| word.to_str()), program) {
-        (None | Some(Some("refuse")), None) => Ok(IfDown::Refuse),
-        (Some(Some("run")), Some(program)) => Ok(IfDown::Run { program, args: words.collect() }),
-        (Some(Some("run")), None) => {
-            Err("--if-down run needs a program: --if-down run -- /path/to/plugin ARG...".to_owned())
+impl IfDownGiven {
+    /// What does not fit together is an error: otherwise it would be noticed only when the agent is down for the first time.
+    fn parse(self, timeout: Duration) -> Result<IfDown, String> {
+        let what = self.what.clone().unwrap_or_else(|| "refuse".into());
+        match what.to_str() {
+            Some("run") => self.fallback(timeout).map(IfDown::Run),
+            Some("refuse") if self.program.is_some() => {
+                Err("a program is given, but not --if-down run".to_owned())
+            }
+            Some("refuse") if self != (Self { what: self.what.clone(), ..Self::default() }) => {
+                Err("an option of --if-down run is given, but not --if-down run".to_owned())
+            }
+            Some("refuse") => Ok(IfDown::Refuse),
+            _ => Err(format!("--if-down is refuse or run, not \"{}\"", what.display())),
         }
-        (None | Some(Some("refuse")), Some(_)) => {
-            Err("a program is given, but not --if-down run".to_owned())
-        }
-        (Some(_), _) => Err(format!(
-            "--if-down is refuse or run, not \"{}\"",
-            given.unwrap_or_default().display()
-        )),
     }
+
+    fn fallback(self, timeout: Duration) -> Result<Fallback, String> {
+        let mut words = self.program.unwrap_or_default().into_iter();
+        let program = words.next().ok_or(
+            "--if-down run needs a program: --if-down run --fallback-image PATTERN -- /path/to/plugin ARG...",
+        )?;
+        let down_after = match self.down_after {
+            Some(given) => duration(&given, "--down-after")?,
+            None => DEFAULT_DOWN_AFTER,
+        };
+        if down_after >= timeout {
+            return Err(format!(
+                "--down-after must be shorter than --timeout: {down_after:?} and {timeout:?}"
+            ));
+        }
+        let images = self.images.iter().map(|given| pattern(given));
+        let images: Vec<_> = images.collect::<Result<_, _>>()?;
+        if images.is_empty() {
+            return Err(
+                "--if-down run needs --fallback-image PATTERN: the images that the program is for"
+                    .to_owned(),
+            );
+        }
+        let token = token(self.token.as_deref(), self.required_annotations, self.annotations)?;
+        let terms = Terms { images, token };
+        Ok(Fallback { program, args: words.collect(), down_after, terms })
+    }
+}
+
+fn pattern(given: &OsStr) -> Result<MatchPattern, String> {
+    let text = given.to_str().ok_or_else(|| {
+        format!("--fallback-image is a pattern in UTF-8, not \"{}\"", given.display())
+    })?;
+    MatchPattern::parse(text).map_err(|error| format!("--fallback-image {text:?}: {error}"))
+}
+
+fn token(
+    given: Option<&OsStr>,
+    required: Vec<OsString>,
+    optional: Vec<OsString>,
+) -> Result<Option<TokenTerms>, String> {
+    let is_required = match given.map(OsStr::to_str) {
+        None if required.is_empty() && optional.is_empty() => return Ok(None),
+        None => return Err("annotations are only passed on with --fallback-token".to_owned()),
+        Some(Some("optional")) => false,
+        Some(Some("required")) => true,
+        _ => {
+            let given = given.unwrap_or_default().display();
+            return Err(format!("--fallback-token is optional or required, not \"{given}\""));
+        }
+    };
+    let keys = |given: Vec<OsString>| {
+        let keys = given.into_iter().map(OsString::into_string).collect::<Result<_, _>>();
+        keys.map_err(|key: OsString| {
+            format!("an annotation is text in UTF-8, not \"{}\"", key.display())
+        })
+    };
+    let (required_annotations, optional_annotations) = (keys(required)?, keys(optional)?);
+    Ok(Some(TokenTerms { is_required, required_annotations, optional_annotations }))
 }
 
 fn docker_action(words: &[OsString]) -> Result<DockerAction, String> {
@@ -345,9 +446,35 @@ mod tests {
 
     #[test]
     fn everything_after_two_dashes_is_the_program() {
-        let line = "keyfob-credential-provider --if-down run -- /p/ecr --socket x -- y";
-        let args = ["--socket", "x", "--", "y"].map(OsString::from).to_vec();
-        let if_down = IfDown::Run { program: "/p/ecr".into(), args };
+        let line =
+            "keyfob-credential-provider --if-down run --fallback-image a -- /p/ecr --socket x -- y";
+        let if_down = IfDown::Run(Fallback {
+            program: "/p/ecr".into(),
+            args: ["--socket", "x", "--", "y"].map(OsString::from).to_vec(),
+            down_after: Duration::from_secs(10),
+            terms: Terms { images: vec![MatchPattern::parse("a").unwrap()], token: None },
+        });
+        let expected = Command::Provider { agent: options(DEFAULT_SOCKET, 55_000), if_down };
+        assert_eq!(parsed(line, &[]), Ok(expected));
+    }
+
+    #[test]
+    fn what_the_fallback_gets_is_given_by_its_options() {
+        let line = "keyfob-credential-provider --fallback-image *.a --if-down=run --fallback-image=b:5000/c --down-after 2s \
+                    --fallback-token required --fallback-annotation k --fallback-annotation=l --fallback-required-annotation m \
+                    -- /p/ecr";
+        let images = ["*.a", "b:5000/c"].map(|text| MatchPattern::parse(text).unwrap()).into();
+        let token = TokenTerms {
+            is_required: true,
+            required_annotations: vec!["m".to_owned()],
+            optional_annotations: vec!["k".to_owned(), "l".to_owned()],
+        };
+        let if_down = IfDown::Run(Fallback {
+            program: "/p/ecr".into(),
+            args: Vec::new(),
+            down_after: Duration::from_secs(2),
+            terms: Terms { images, token: Some(token) },
+        });
         let expected = Command::Provider { agent: options(DEFAULT_SOCKET, 55_000), if_down };
         assert_eq!(parsed(line, &[]), Ok(expected));
     }
@@ -363,10 +490,14 @@ mod tests {
             ("keyfob-relay provider x", "unexpected argument \"x\"; a program to run follows `--`"),
             (
                 "keyfob-relay provider --if-down run",
-                "--if-down run needs a program: --if-down run -- /path/to/plugin ARG...",
+                "--if-down run needs a program: --if-down run --fallback-image PATTERN -- /path/to/plugin ARG...",
             ),
             ("keyfob-relay provider -- /p/ecr", "a program is given, but not --if-down run"),
             ("keyfob-relay provider --if-down ask", "--if-down is refuse or run, not \"ask\""),
+            (
+                "docker-credential-keyfob --fallback-image a get",
+                "--if-down is an option of `keyfob-relay provider`",
+            ),
             (
                 "docker-credential-keyfob --if-down run get",
                 "--if-down is an option of `keyfob-relay provider`",
@@ -399,6 +530,39 @@ mod tests {
                 "--timeout is a duration up to 60m such as 500ms, 20s or 1m, not {timeout:?}"
             );
             assert_eq!(parsed(&line, &[]), Err(expected));
+        }
+    }
+
+    #[test]
+    fn a_fallback_that_does_not_fit_is_refused_before_the_agent_is_down() {
+        let cases = [
+            (
+                "keyfob-relay provider --if-down run -- /p/ecr",
+                "--if-down run needs --fallback-image PATTERN: the images that the program is for",
+            ),
+            (
+                "keyfob-relay provider --if-down run --fallback-image a:b -- /p/ecr",
+                "--fallback-image \"a:b\": parse \"https://a:b\": invalid port \":b\" after host",
+            ),
+            (
+                "keyfob-relay provider --if-down run --fallback-image a --fallback-token yes -- /p/ecr",
+                "--fallback-token is optional or required, not \"yes\"",
+            ),
+            (
+                "keyfob-relay provider --if-down run --fallback-image a --fallback-annotation k -- /p/ecr",
+                "annotations are only passed on with --fallback-token",
+            ),
+            (
+                "keyfob-relay provider --if-down run --fallback-image a --timeout 5s -- /p/ecr",
+                "--down-after must be shorter than --timeout: 10s and 5s",
+            ),
+            (
+                "keyfob-relay provider --if-down refuse --fallback-image a",
+                "an option of --if-down run is given, but not --if-down run",
+            ),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(parsed(line, &[]), Err(expected.to_owned()), "{line}");
         }
     }
 }

@@ -14,28 +14,46 @@ use std::{
 use rustix::{
     io::{Errno, read, retry_on_intr},
     net::{
-        AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send,
-        socket_with,
+        AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect,
+        recv, send, socket_with,
         sockopt::{Timeout, set_socket_timeout},
     },
     process::{DumpableBehavior, set_dumpable_behavior},
 };
 
+/// The moment at which everything must have been done.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    pub(crate) fn after(timeout: Duration) -> Self {
+        Self(Instant::now() + timeout)
+    }
+
+    /// Never zero, which would mean that there is no limit.
+    fn time_left(self) -> Result<Duration, Errno> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        // The kernel counts in microseconds.
+        if left < Duration::from_micros(1) { Err(Errno::TIMEDOUT) } else { Ok(left) }
+    }
+}
+
 /// An open connection. An operation that reaches the deadline fails with `WouldBlock` or `TimedOut`.
 pub(crate) struct Connection {
     socket: OwnedFd,
-    deadline: Instant,
+    deadline: Deadline,
     has_answered: bool,
 }
 
 impl Connection {
-    pub(crate) fn open(path: &Path, timeout: Duration) -> Result<Self, Errno> {
+    /// Connecting has a limit of its own.
+    pub(crate) fn open(path: &Path, limit: Duration, deadline: Deadline) -> Result<Self, Errno> {
         let address = SocketAddrUnix::new(path)?;
         let socket =
             socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        let connection = Self { socket, deadline: Instant::now() + timeout, has_answered: false };
+        let connection = Self { socket, deadline, has_answered: false };
         // Set once, for connecting and for the first write, which nearly always takes the whole request.
-        set_socket_timeout(&connection.socket, Timeout::Send, Some(timeout))?;
+        set_socket_timeout(&connection.socket, Timeout::Send, Some(limit))?;
         retry_on_intr(|| connect(&connection.socket, &address))?;
         Ok(connection)
     }
@@ -47,21 +65,34 @@ impl Connection {
             if bytes.is_empty() {
                 return Ok(());
             }
-            set_socket_timeout(&self.socket, Timeout::Send, Some(self.time_left()?))?;
+            set_socket_timeout(&self.socket, Timeout::Send, Some(self.deadline.time_left()?))?;
         }
     }
 
-    /// Never zero, which would mean that there is no limit.
-    fn time_left(&self) -> Result<Duration, Errno> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        // The kernel counts in microseconds.
-        if left < Duration::from_micros(1) { Err(Errno::TIMEDOUT) } else { Ok(left) }
+    /// Waits until the answer begins or the other end closes the connection, and leaves what came where it is.
+    pub(crate) fn wait(&self, limit: Duration) -> Result<Begun, Errno> {
+        let limit = limit.min(self.deadline.time_left()?);
+        set_socket_timeout(&self.socket, Timeout::Recv, Some(limit))?;
+        match retry_on_intr(|| recv(&self.socket, &mut [0; 1], RecvFlags::PEEK)) {
+            Ok((0, _)) | Err(Errno::CONNRESET) => Ok(Begun::Closed),
+            Ok(_) => Ok(Begun::Answer),
+            Err(Errno::AGAIN) => Ok(Begun::Nothing),
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// What has come after some time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Nothing,
+    Answer,
+    Closed,
 }
 
 impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        set_socket_timeout(&self.socket, Timeout::Recv, Some(self.time_left()?))?;
+        set_socket_timeout(&self.socket, Timeout::Recv, Some(self.deadline.time_left()?))?;
         let count = retry_on_intr(|| read(&self.socket, &mut *buffer))?;
         if !self.has_answered {
             self.has_answered = true;

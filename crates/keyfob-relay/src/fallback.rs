@@ -8,6 +8,7 @@ use std::{
     io::{self, Write as _},
     os::{fd::OwnedFd, unix::process::CommandExt as _},
     process::Command,
+    time::Duration,
 };
 
 use rustix::{
@@ -16,22 +17,54 @@ use rustix::{
     pipe::{PipeFlags, fcntl_setpipe_size, pipe_with},
 };
 
-use crate::{agent::Reason, outcome::Outcome, text::on_one_line};
+use crate::{
+    agent::Reason,
+    outcome::Outcome,
+    terms::{Terms, Verdict},
+    text::on_one_line,
+};
 
 /// What a pipe holds by default.
 const DEFAULT_PIPE_SIZE: usize = 64 * 1024;
 
-/// Returns only if the program could not be started.
-pub(crate) fn run(program: &OsStr, args: &[OsString], request: &[u8], reason: &Reason) -> Outcome {
-    let name = on_one_line(&program.to_string_lossy());
-    let notice = format!("keyfob-relay: {}; running {name} instead\n", reason.one_line());
-    io::stderr().write_all(notice.as_bytes()).unwrap_or_default();
+/// The plugin, and when it runs.
+#[cfg_attr(test, derive(Debug, PartialEq, Eq))]
+pub(crate) struct Fallback {
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    /// How long the agent may be silent before it must say that it is alive, and how long it has for that.
+    pub(crate) down_after: Duration,
+    pub(crate) terms: Terms,
+}
 
-    let error = match filled_pipe(request) {
-        Ok(stdin) => exec(program, args, stdin),
-        Err(error) => error,
-    };
-    Outcome::failure(format!("keyfob-relay: cannot run {name}: {error}\n"))
+impl Fallback {
+    /// Returns only if the program is not asked or could not be started.
+    pub(crate) fn run(&self, request: &[u8], reason: &Reason) -> Outcome {
+        let name = on_one_line(&self.program.to_string_lossy());
+        let reason = reason.one_line();
+        // What is wrong with it may quote it, and it may have a token anywhere.
+        let Ok(verdict) = self.terms.judge(request) else {
+            return Outcome::failure(format!(
+                "keyfob-relay: {reason}; {name} is not asked: the request on stdin is not a CredentialProviderRequest\n"
+            ));
+        };
+        let request = match verdict {
+            Verdict::Ask(request) => request,
+            Verdict::Skip { why, response } => {
+                let why = on_one_line(&why);
+                let stderr = format!("keyfob-relay: {reason}; {name} is not asked: {why}\n");
+                return Outcome { stderr, ..Outcome::success(response) };
+            }
+        };
+        let notice = format!("keyfob-relay: {reason}; running {name} instead\n");
+        io::stderr().write_all(notice.as_bytes()).unwrap_or_default();
+
+        let error = match filled_pipe(request.expose()) {
+            Ok(stdin) => exec(&self.program, &self.args, stdin),
+            Err(error) => error,
+        };
+        Outcome::failure(format!("keyfob-relay: cannot run {name}: {error}\n"))
+    }
 }
 
 #[expect(

@@ -3,7 +3,7 @@
 //! # How it is built
 //!
 //! [`run`] is the whole program. It happens once for every image pull, so start-up time and size matter: one thread, no runtime, no
-//! argument parser, no TLS and no JSON library. `benches/relay.rs` measures a whole run.
+//! argument parser and no TLS. `benches/relay.rs` measures a whole run. A JSON library (`keyfob-api`) runs only if the agent is down.
 //!
 //! stdout is for the protocol and stderr for people.
 
@@ -17,6 +17,7 @@ mod json;
 mod outcome;
 mod provider;
 mod stdin;
+mod terms;
 mod text;
 
 use std::{

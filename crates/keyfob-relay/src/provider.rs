@@ -5,21 +5,26 @@
 use crate::{
     agent::AskError,
     args::{AgentOptions, IfDown},
-    fallback,
     outcome::Outcome,
     stdin,
 };
+
+const PATH: &str = "/v1/provider";
+const JSON: &str = "application/json";
 
 pub(crate) fn run(agent: &AgentOptions, if_down: &IfDown) -> Outcome {
     let request = match stdin::read() {
         Ok(request) => request,
         Err(error) => return error,
     };
-    match (agent.post("/v1/provider", "application/json", &request), if_down) {
-        (Ok(response), _) => Outcome::success(response),
-        (Err(AskError::Down(reason)), IfDown::Run { program, args }) => {
-            fallback::run(program, args, &request, &reason)
+    let answer = match if_down {
+        IfDown::Refuse => agent.post(PATH, JSON, &request),
+        IfDown::Run(fallback) => {
+            match agent.post_unless_down(PATH, JSON, &request, fallback.down_after) {
+                Err(AskError::Down(reason)) => return fallback.run(&request, &reason),
+                answer => answer,
+            }
         }
-        (Err(error), _) => Outcome::failure(error.report()),
-    }
+    };
+    answer.map_or_else(|error| Outcome::failure(error.report()), Outcome::success)
 }

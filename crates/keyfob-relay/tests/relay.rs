@@ -8,6 +8,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
+    ops::ControlFlow,
     os::unix::{
         fs::symlink,
         net::{UnixListener, UnixStream},
@@ -24,6 +25,9 @@ use tempfile::TempDir;
 
 const SECRET: &str = "hunter2-of-the-registry";
 const REQUEST: &str = r#"{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"registry.example.com/app","serviceAccountToken":"hunter2-of-the-pod"}"#;
+/// What the plugin gets of it without `--fallback-token`.
+const WITHOUT_TOKEN: &str = "{\"kind\":\"CredentialProviderRequest\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"image\":\"registry.example.com/app\"}\n";
+const RUN: &str = "--if-down run --fallback-image registry.example.com";
 const NOT_FOUND: &str = "credentials not found in native keychain\n";
 const DENIED: &str = r#"{"error":{"code":"denied","message":"no rule allows uid 1000 to use registry.example.com","help":"add a rule to /etc/keyfob/agent.yaml"}}"#;
 const DENIED_REPORT: &str = "keyfob-relay: no rule allows uid 1000 to use registry.example.com\nhelp: add a rule to /etc/keyfob/agent.yaml\n";
@@ -81,6 +85,23 @@ impl Node {
             answer(&mut connection);
         });
         requests
+    }
+
+    /// Starts an agent that handles connections until it says that it was the last one.
+    fn busy_agent(
+        &self,
+        mut answer: impl FnMut(&str, UnixStream) -> ControlFlow<()> + Send + 'static,
+    ) {
+        let listener = UnixListener::bind(self.socket()).unwrap();
+        thread::spawn(move || {
+            loop {
+                let (mut connection, _) = listener.accept().unwrap();
+                let request = read_request(&mut connection);
+                if answer(request.lines().next().unwrap(), connection).is_break() {
+                    break;
+                }
+            }
+        });
     }
 
     /// The same with an answer that is known beforehand.
@@ -194,7 +215,7 @@ fn a_denial_is_reported_and_never_leads_to_another_program() {
         let plugin = node.script("echo started");
         node.agent_answering(response(status, DENIED));
 
-        let line = format!("keyfob-credential-provider --if-down run -- {plugin}");
+        let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
         assert_eq!(node.run(&line, REQUEST), ran(1, "", DENIED_REPORT));
     }
 }
@@ -249,7 +270,7 @@ fn an_invalid_response_prints_no_part_of_it_and_leads_to_no_other_program() {
         let plugin = node.script("echo started");
         node.agent_answering(answer.clone());
 
-        let line = format!("keyfob-credential-provider --if-down run -- {plugin}");
+        let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
         let report = format!(
             "keyfob-relay: the agent's response is invalid: {what}: {}; check that this is the socket of keyfob-agent, and its \
              log: journalctl -u keyfob-agent\n",
@@ -279,21 +300,66 @@ fn an_agent_that_is_not_running_is_reported_with_what_to_do() {
 }
 
 #[test]
-fn without_an_agent_the_plugin_runs_with_the_same_request_and_its_result_is_the_result() {
+fn without_an_agent_the_plugin_runs_with_the_request_and_its_result_is_the_result() {
     let node = Node::new();
     let plugin = node.script(r#"echo "$#:$1:$2"; cat; echo plugin failed >&2; exit 7"#);
-    let line = format!("keyfob-credential-provider --if-down run -- {plugin} --a -- b");
+    let line = format!("keyfob-credential-provider {RUN} -- {plugin} --a -- b");
 
     let notice =
         format!("keyfob-relay: {}; running /bin/sh instead\nplugin failed\n", node.not_running());
-    assert_eq!(node.run(&line, REQUEST), ran(7, format!("3:--a:--\n{REQUEST}"), notice));
+    assert_eq!(node.run(&line, REQUEST), ran(7, format!("3:--a:--\n{WITHOUT_TOKEN}"), notice));
+}
+
+#[test]
+fn a_plugin_that_runs_without_an_agent_gets_the_token_only_if_it_is_configured_to() {
+    let node = Node::new();
+    let plugin = node.script("cat");
+    for (option, expected) in [
+        ("", WITHOUT_TOKEN.to_owned()),
+        (" --fallback-token optional", format!("{REQUEST}\n")),
+        (" --fallback-token required", format!("{REQUEST}\n")),
+    ] {
+        let line = format!("keyfob-credential-provider {RUN}{option} -- {plugin}");
+        let ran = node.run(&line, REQUEST);
+        assert_eq!((ran.code, ran.stdout), (Some(0), expected), "{option}");
+    }
+}
+
+#[test]
+fn a_plugin_is_not_asked_about_what_is_not_for_it() {
+    let node = Node::new();
+    let plugin = node.script("echo started");
+    let nothing = "{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
+                   \"cacheKeyType\":\"Image\",\"cacheDuration\":\"0s\"}\n";
+    for (options, why) in [
+        ("--fallback-image *.example.org", "none of its patterns matches registry.example.com/app"),
+        (
+            "--fallback-image registry.example.com:5000 --fallback-image *.com",
+            "none of its patterns matches registry.example.com/app",
+        ),
+        (
+            "--fallback-image *.example.com --fallback-token optional --fallback-required-annotation k",
+            "it needs the annotation k of a service account",
+        ),
+    ] {
+        let line = format!("keyfob-credential-provider --if-down run {options} -- {plugin}");
+        let report = format!("keyfob-relay: {}; /bin/sh is not asked: {why}\n", node.not_running());
+        assert_eq!(node.run(&line, REQUEST), ran(0, nothing, report));
+    }
+    let report = format!(
+        "keyfob-relay: {}; /bin/sh is not asked: the request on stdin is not a CredentialProviderRequest\n",
+        node.not_running()
+    );
+    let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
+    let invalid = r#"{"serviceAccountToken":"hunter2-of-the-pod"}"#;
+    assert_eq!(node.run(&line, invalid), ran(1, "", report));
 }
 
 #[test]
 fn neither_the_relay_nor_what_it_becomes_writes_core_dumps() {
     let node = Node::new();
     let plugin = node.script("grep '^Max core file size' /proc/self/limits");
-    let line = format!("keyfob-credential-provider --if-down run -- {plugin}");
+    let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
     let ran = node.run(&line, REQUEST);
     let limits: Vec<_> = ran.stdout.split_whitespace().collect();
     // A limit of zero may not be raised by everybody.
@@ -307,12 +373,13 @@ fn neither_the_relay_nor_what_it_becomes_writes_core_dumps() {
 fn a_large_request_reaches_the_plugin_completely() {
     let node = Node::new();
     let plugin = node.script("cat");
-    let line = format!("keyfob-credential-provider --if-down run -- {plugin}");
-    let request = "x".repeat(1024 * 1024);
+    let line = format!("keyfob-credential-provider {RUN} --fallback-token required -- {plugin}");
+    let token = "x".repeat(1024 * 1024 - REQUEST.len());
+    let request = REQUEST.replace("hunter2-of-the-pod", &token);
 
     let ran = node.run(&line, &request);
-    assert_eq!(ran.code, Some(0));
-    assert!(ran.stdout == request, "{} bytes", ran.stdout.len());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.trim_end() == request, "{} bytes", ran.stdout.len());
 }
 
 #[test]
@@ -331,7 +398,7 @@ fn an_agent_that_closes_the_connection_without_an_answer_is_down() {
     let plugin = node.script("echo the plugin");
     node.agent(|_| ());
 
-    let line = format!("keyfob-credential-provider --if-down run -- {plugin}");
+    let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
     let notice = format!(
         "keyfob-relay: the agent closed the connection without an answer: {}; its log may tell why: journalctl -u \
          keyfob-agent; running /bin/sh instead\n",
@@ -341,7 +408,107 @@ fn an_agent_that_closes_the_connection_without_an_answer_is_down() {
 }
 
 #[test]
-fn an_agent_that_hangs_is_down_after_the_timeout() {
+fn an_agent_that_hangs_is_down_although_the_kernel_accepts_connections_for_it() {
+    let node = Node::new();
+    let plugin = node.script("echo the plugin");
+    let _listener = UnixListener::bind(node.socket()).unwrap();
+
+    let line = format!("keyfob-credential-provider --down-after 100ms {RUN} -- {plugin}");
+    let notice = format!(
+        "keyfob-relay: the agent did not answer within 100ms: {}; its log may tell why: journalctl -u keyfob-agent; running \
+         /bin/sh instead\n",
+        node.socket().display()
+    );
+    assert_eq!(node.run(&line, REQUEST), ran(0, "the plugin\n", notice));
+}
+
+#[test]
+fn an_agent_that_is_alive_and_busy_is_not_down() {
+    let node = Node::new();
+    let plugin = node.script("echo started");
+    let mut kept = Vec::new();
+    node.busy_agent(move |request, mut connection| {
+        if request == "GET /v1/alive HTTP/1.1" {
+            connection.write_all(response(200, "{}").as_bytes()).unwrap();
+        } else {
+            kept.push(connection);
+        }
+        ControlFlow::Continue(())
+    });
+
+    let line =
+        format!("keyfob-credential-provider --timeout 500ms --down-after 50ms {RUN} -- {plugin}");
+    let report = format!(
+        "keyfob-relay: the agent is busy: it is alive and has not answered within 500ms: {}; see which provider is slow: keyfob \
+         agent status\n",
+        node.socket().display()
+    );
+    assert_eq!(node.run(&line, REQUEST), ran(1, "", report));
+}
+
+#[test]
+fn a_busy_agent_has_the_whole_timeout_for_its_answer() {
+    let node = Node::new();
+    let plugin = node.script("echo started");
+    let (mut waiting, mut asked) = (None, 0);
+    node.busy_agent(move |request, mut connection| {
+        if !request.starts_with("GET ") {
+            waiting = Some(connection);
+            return ControlFlow::Continue(());
+        }
+        // Whatever an agent answers, it is alive: an older one does not know the path.
+        connection.write_all(response(404, DENIED).as_bytes()).unwrap();
+        asked += 1;
+        if asked < 3 {
+            return ControlFlow::Continue(());
+        }
+        let answer = response(200, &credential());
+        waiting.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        ControlFlow::Break(())
+    });
+
+    let line = format!("keyfob-credential-provider --down-after 50ms {RUN} -- {plugin}");
+    assert_eq!(node.run(&line, REQUEST), ran(0, credential(), ""));
+}
+
+#[test]
+fn an_agent_that_takes_the_place_of_one_that_was_killed_is_asked_again() {
+    let node = Node::new();
+    let plugin = node.script("echo started");
+    let mut posts = 0;
+    node.busy_agent(move |request, mut connection| {
+        posts += usize::from(request.starts_with("POST "));
+        // The first one is closed without an answer.
+        if posts > 1 || request.starts_with("GET ") {
+            connection.write_all(response(200, &credential()).as_bytes()).unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
+    assert_eq!(node.run(&line, REQUEST), ran(0, credential(), ""));
+}
+
+#[test]
+fn an_agent_that_is_alive_and_closes_connections_is_not_down() {
+    let node = Node::new();
+    let plugin = node.script("echo started");
+    node.busy_agent(|request, mut connection| {
+        if request.starts_with("GET ") {
+            connection.write_all(response(200, "{}").as_bytes()).unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
+    let report = format!(
+        "keyfob-relay: the agent closed the connection without an answer: {}; its log may tell why: journalctl -u \
+         keyfob-agent\n",
+        node.socket().display()
+    );
+    assert_eq!(node.run(&line, REQUEST), ran(1, "", report));
+}
+
+#[test]
+fn without_a_fallback_an_agent_that_hangs_is_waited_for_until_the_timeout() {
     let node = Node::new();
     node.agent(|connection| {
         // Returns when the relay gives up.
@@ -358,7 +525,7 @@ fn an_agent_that_hangs_is_down_after_the_timeout() {
 }
 
 #[test]
-fn an_agent_that_accepts_nothing_is_down_after_the_timeout() {
+fn an_agent_that_accepts_nothing_is_down() {
     let node = Node::new();
     let listener = UnixListener::bind(node.socket()).unwrap();
     rustix::net::listen(&listener, 0).unwrap();
@@ -371,6 +538,10 @@ fn an_agent_that_accepts_nothing_is_down_after_the_timeout() {
         ran.stderr.starts_with("keyfob-relay: the agent did not answer within 100ms: "),
         "{ran:?}"
     );
+    let plugin = node.script("echo the plugin");
+    let line = format!("keyfob-credential-provider --down-after 100ms {RUN} -- {plugin}");
+    let ran = node.run(&line, REQUEST);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "the plugin\n"), "{ran:?}");
 }
 
 #[test]
@@ -385,7 +556,8 @@ fn the_timeout_is_for_the_whole_answer_and_a_late_rest_leads_to_no_other_program
         }
     });
 
-    let line = format!("keyfob-credential-provider --timeout 1s --if-down run -- {plugin}");
+    let line =
+        format!("keyfob-credential-provider --timeout 1s --down-after 500ms {RUN} -- {plugin}");
     let ran = node.run(&line, REQUEST);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
@@ -419,10 +591,8 @@ fn a_path_that_cannot_be_a_socket_is_not_an_agent_that_is_down() {
     fs::write(node.path("file"), "").unwrap();
 
     let socket = node.path("file").join("agent.sock");
-    let line = format!(
-        "keyfob-credential-provider --socket {} --if-down run -- {plugin}",
-        socket.display()
-    );
+    let line =
+        format!("keyfob-credential-provider --socket {} {RUN} -- {plugin}", socket.display());
     let report = format!(
         "keyfob-relay: cannot connect to the agent: {}: Not a directory; give the path of its socket with --socket or \
          KEYFOB_AGENT_SOCKET\n",
@@ -434,7 +604,7 @@ fn a_path_that_cannot_be_a_socket_is_not_an_agent_that_is_down() {
 #[test]
 fn a_program_that_cannot_be_run_is_reported() {
     let node = Node::new();
-    let line = "keyfob-credential-provider --if-down run -- /nowhere/plugin";
+    let line = "keyfob-credential-provider --if-down run --fallback-image registry.example.com -- /nowhere/plugin";
     let report = format!(
         "keyfob-relay: {}; running /nowhere/plugin instead\nkeyfob-relay: cannot run /nowhere/plugin: No such file or directory \
          (os error 2)\n",

@@ -2,6 +2,7 @@
 
 mod config;
 mod config_file;
+mod fallback;
 mod install;
 mod links;
 mod merge;

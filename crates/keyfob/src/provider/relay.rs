@@ -15,17 +15,16 @@ use keyfob_api::{FeatureGates, GoDuration, ProviderVersion};
 use keyfob_config::{Config, Invalid, ProviderConfig, ReadError, TokenAttributes};
 use thiserror::Error;
 
-use super::config::Audience;
+use super::{
+    config::Audience,
+    fallback::{Fallback, FallbackError},
+};
 use crate::agent::AGENT_SOCKET;
 
 /// The relay, as the kubelet knows it.
 pub(super) const PLUGIN: &str = "keyfob-credential-provider";
 /// The relay's own file name.
 pub(super) const RELAY: &str = "keyfob-relay";
-
-/// How long the relay waits for an agent before it becomes the fallback. A kubelet kills a plugin after a minute, and the fallback needs
-/// the larger part of it.
-const PATIENCE: &str = "20s";
 
 /// Kubelet patterns have no catch-all: a `*` stands for one label of a host name. Amazon's longest have seven.
 const MOST_LABELS: usize = 8;
@@ -61,8 +60,9 @@ pub(crate) struct RelayArgs {
     /// The relay to install. Without it: keyfob-relay beside this program.
     #[arg(long, value_name = "FILE", requires = "agent", help_heading = "Node agent")]
     relay: Option<PathBuf>,
-    /// If the agent does not run, or does not answer within 20 seconds, run this plugin, with the arguments that it has in the agent's configuration. Without it:
-    /// the pull fails with the reason. A name is looked for in DIR.
+    /// If the agent does not run, or hangs for 20 seconds, run this plugin. It must be that of a provider of the agent, from which
+    /// it has its images, arguments, variables, version and token, now: after a change there, install again. Without it: the pull
+    /// fails with the reason. A name is looked for in DIR.
     #[arg(
         long,
         num_args = 2,
@@ -81,14 +81,14 @@ pub(super) enum RelayError {
         .0.display()
     )]
     NoRelay(PathBuf),
-    #[error("{}\nname the images with --match PATTERN or --any-registry, or the agent's file with --agent-file", problems(.0))]
-    AgentFile(#[from] AgentConfigError),
-    #[error("the agent's provider configuration cannot be read: {}\nname the images with --match PATTERN or --any-registry", unread(.0))]
-    Providers(#[from] ReadError),
+    #[error("{}\n{help}", problems(error))]
+    AgentFile { error: AgentConfigError, help: &'static str },
+    #[error("the agent's provider configuration cannot be read: {}\n{help}", unread(error))]
+    Providers { error: ReadError, help: &'static str },
     #[error("--if-down {0} …: write --if-down run PLUGIN, or leave it out to refuse")]
     IfDown(String),
-    #[error("--if-down run {}: there is no such file", .0.display())]
-    NoFallback(PathBuf),
+    #[error(transparent)]
+    Fallback(#[from] FallbackError),
     #[error(
         "--token-audience says for which plugin the token is: with --agent it is for the agent, so write the audience alone"
     )]
@@ -113,7 +113,9 @@ fn unread(error: &ReadError) -> String {
 /// What the agent's files say, as far as it is needed.
 struct AgentFiles {
     socket: PathBuf,
-    providers: Vec<ProviderConfig>,
+    /// Where the configuration of the providers is.
+    path: PathBuf,
+    config: Config,
 }
 
 impl RelayArgs {
@@ -125,6 +127,11 @@ impl RelayArgs {
     ) -> Result<Config, RelayError> {
         let files = self.agent_files()?;
         let files = files.as_ref();
+        let token_attributes = token_attributes(audiences, files)?;
+        let audience = token_attributes.as_ref().map(|each| &*each.service_account_token_audience);
+        let fallback = self.fallback(directory, files, audience)?;
+        let fallback = fallback.as_ref();
+        let version = fallback.map_or(ProviderVersion::V1, Fallback::version);
         let mut match_images = self.patterns.clone();
         if self.any_registry {
             match_images.extend((2..=MOST_LABELS).map(|labels| vec!["*"; labels].join(".")));
@@ -133,9 +140,10 @@ impl RelayArgs {
             name: PLUGIN.to_owned(),
             match_images: match_images.into_iter().chain(self.patterns_of(files)).collect(),
             default_cache_duration: GoDuration::parse("0s").ok(),
-            api_version: ProviderVersion::V1.api_version().to_owned(),
-            args: self.arguments(directory, files)?,
-            token_attributes: token_attributes(audiences, files)?,
+            api_version: version.api_version().to_owned(),
+            args: self.arguments(files, fallback),
+            env: fallback.map(|fallback| fallback.env().to_vec()).unwrap_or_default(),
+            token_attributes,
             ..ProviderConfig::default()
         };
         let config = Config::new([provider]);
@@ -153,23 +161,28 @@ impl RelayArgs {
 
     /// The agent's files may be missing if the flags say everything.
     fn agent_files(&self) -> Result<Option<AgentFiles>, RelayError> {
-        let is_needed = self.patterns.is_empty() && !self.any_registry;
-        let read = || -> Result<AgentFiles, RelayError> {
-            let agent = AgentConfig::read(&self.agent_file)?;
-            let providers = Config::read(&agent.provider_config)?.providers;
-            Ok(AgentFiles { socket: agent.agent_socket.path, providers })
+        let help = if !self.if_down.is_empty() {
+            "--if-down run needs the plugin's provider, which is there: name the agent's file with --agent-file"
+        } else if self.patterns.is_empty() && !self.any_registry {
+            "name the images with --match PATTERN or --any-registry, or the agent's file with --agent-file"
+        } else {
+            return Ok(self.read_agent_files("").ok());
         };
-        match read() {
-            Ok(files) => Ok(Some(files)),
-            Err(error) if is_needed => Err(error),
-            Err(_) => Ok(None),
-        }
+        self.read_agent_files(help).map(Some)
+    }
+
+    fn read_agent_files(&self, help: &'static str) -> Result<AgentFiles, RelayError> {
+        let agent = AgentConfig::read(&self.agent_file)
+            .map_err(|error| RelayError::AgentFile { error, help })?;
+        let config = Config::read(&agent.provider_config)
+            .map_err(|error| RelayError::Providers { error, help })?;
+        Ok(AgentFiles { socket: agent.agent_socket.path, path: agent.provider_config, config })
     }
 
     /// The patterns of all providers, each once; none if --match says which.
     fn patterns_of(&self, files: Option<&AgentFiles>) -> Vec<String> {
         let mut patterns: Vec<String> = Vec::new();
-        let all = files.iter().flat_map(|files| &files.providers);
+        let all = files.iter().flat_map(|files| &files.config.providers);
         for pattern in all.flat_map(|provider| &provider.match_images) {
             // A pattern without a port is covered by the stars.
             let is_covered = self.any_registry && !pattern.contains(':');
@@ -180,31 +193,28 @@ impl RelayArgs {
         patterns
     }
 
-    fn arguments(
+    fn fallback(
         &self,
         directory: &Path,
         files: Option<&AgentFiles>,
-    ) -> Result<Vec<String>, RelayError> {
+        audience: Option<&str>,
+    ) -> Result<Option<Fallback>, RelayError> {
+        let plugin = match (self.if_down.as_slice(), files) {
+            ([run, plugin], Some(files)) if run == "run" => Some((plugin, files)),
+            ([other, ..], _) => return Err(RelayError::IfDown(other.clone())),
+            ([], _) => None,
+        };
+        let Some((plugin, AgentFiles { path, config, .. })) = plugin else { return Ok(None) };
+        let program = directory.join(plugin);
+        let program = path::absolute(&program).unwrap_or(program);
+        Ok(Some(Fallback::new(program, (path, config), audience)?))
+    }
+
+    fn arguments(&self, files: Option<&AgentFiles>, fallback: Option<&Fallback>) -> Vec<String> {
         let socket = self.socket.clone().or_else(|| Some(files?.socket.clone()));
         let socket = socket.unwrap_or_else(|| AGENT_SOCKET.into());
-        let mut args = vec!["--socket".to_owned(), socket.display().to_string()];
-        let fallback = match self.if_down.as_slice() {
-            [] => return Ok(args),
-            [run, plugin] if run == "run" => plugin,
-            [other, ..] => return Err(RelayError::IfDown(other.clone())),
-        };
-        let program = directory.join(fallback);
-        let program = path::absolute(&program).unwrap_or(program);
-        if !program.is_file() {
-            return Err(RelayError::NoFallback(program));
-        }
-        args.extend(["--timeout", PATIENCE, "--if-down", "run", "--"].map(str::to_owned));
-        args.push(program.display().to_string());
-        let name = program.file_name().and_then(|name| name.to_str());
-        let mut providers = files.iter().flat_map(|files| &files.providers);
-        let configured = providers.find(|provider| Some(provider.name.as_str()) == name);
-        args.extend(configured.into_iter().flat_map(|provider| provider.args.iter().cloned()));
-        Ok(args)
+        let socket = ["--socket".to_owned(), socket.display().to_string()];
+        socket.into_iter().chain(fallback.map(Fallback::arguments).unwrap_or_default()).collect()
     }
 }
 
@@ -231,7 +241,7 @@ fn token_attributes(
 
 /// The keys of the annotations that the providers of the agent want, each once.
 fn annotation_keys(files: Option<&AgentFiles>) -> Vec<String> {
-    let providers = files.iter().flat_map(|files| &files.providers);
+    let providers = files.iter().flat_map(|files| &files.config.providers);
     let attributes = providers.filter_map(|provider| provider.token_attributes.as_ref());
     let keys = attributes.flat_map(|attributes| {
         let TokenAttributes {

@@ -3,6 +3,8 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
+    fs::OpenOptions,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::unix::{fs::symlink, net::UnixStream},
     path::PathBuf,
@@ -15,6 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -34,7 +40,10 @@ struct Agent {
 
 impl Agent {
     fn start() -> Self {
-        let node = node();
+        Self::of(node())
+    }
+
+    fn of(node: Node) -> Self {
         let file = agent_file(&node, &own_rule("r.example"));
         symlink(env!("CARGO_BIN_EXE_keyfob"), node.path("keyfob-credential-provider")).unwrap();
         let mut agent = Self { node, file, process: None };
@@ -61,6 +70,11 @@ impl Agent {
         let mut process = self.process.take().unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
+    }
+
+    fn stop(&self) {
+        let id = self.process.as_ref().unwrap().id();
+        kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGSTOP).unwrap();
     }
 
     fn client(&self, kind: Kind) -> Client {
@@ -145,18 +159,28 @@ impl Client {
         body.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the program under test")]
     fn run_relay(&self) -> Said {
-        let mut relay = Command::new(&self.relay);
+        let mut relay = command(&self.relay);
         relay.arg("--socket").arg(&self.socket);
         if self.kind == Kind::Run {
-            relay.args(["--if-down", "run", "--"]).args([&self.plugin, &self.script]);
+            relay.args(["--if-down", "run", "--fallback-image", "r.example", "--"]);
+            relay.args([&self.plugin, &self.script]);
         }
-        relay.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut relay = relay.spawn().unwrap();
-        relay.stdin.take().unwrap().write_all(request().as_bytes()).unwrap();
-        relay.wait_with_output().unwrap().into()
+        answered(relay)
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}
+
+/// What a relay makes of a kubelet's request.
+fn answered(mut relay: Command) -> Said {
+    relay.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut relay = relay.spawn().unwrap();
+    relay.stdin.take().unwrap().write_all(request().as_bytes()).unwrap();
+    relay.wait_with_output().unwrap().into()
 }
 
 fn request() -> String {
@@ -225,4 +249,30 @@ fn an_agent_that_is_killed_under_load_and_started_again_leads_to_no_wrong_answer
         until(&replies, &served);
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// The plugin of the agent goes on until nobody writes to a pipe any more. The one that the relay would run is another.
+#[test]
+fn an_agent_that_is_stopped_is_down_and_one_that_waits_for_its_plugin_is_not() {
+    let node = Node::new();
+    let pipe = node.path("pipe");
+    let mut mkfifo = command("mkfifo");
+    assert!(mkfifo.arg(&pipe).status().unwrap().success());
+    let _held = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let script = format!("exec cat '{}'", pipe.display());
+    let agent = Agent::of(node.with("plugin", &["r.example"], &script));
+    let ask = || {
+        let mut relay = command(agent.node.path("keyfob-credential-provider"));
+        relay.arg("--socket").arg(agent.node.path("agent.sock"));
+        relay.args(["--timeout", "900ms", "--down-after", "300ms", "--if-down", "run"]);
+        relay.args(["--fallback-image", "r.example", "--", "/bin/echo", "started"]);
+        answered(relay)
+    };
+
+    let busy = ask();
+    assert_eq!((busy.code, &*busy.stdout), (1, ""), "{}", busy.stderr);
+    assert!(busy.stderr.starts_with("keyfob-relay: the agent is busy: "), "{}", busy.stderr);
+    agent.stop();
+    let stopped = ask();
+    assert_eq!((stopped.code, &*stopped.stdout), (0, "started\n"), "{}", stopped.stderr);
 }

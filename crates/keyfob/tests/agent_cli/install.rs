@@ -2,13 +2,14 @@
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
 use serde_json::json;
 
 use crate::{
-    node::{Said, keyfob},
+    node::{Node, Said, keyfob},
     running_agent::{IMAGE, OTHER, PASSWORD, RunningAgent, agent_file, node, own_rule},
 };
 
@@ -20,7 +21,7 @@ fn relay() -> PathBuf {
 }
 
 /// The kubelet's side of a node.
-struct Kubelet<'a>(&'a crate::node::Node);
+struct Kubelet<'a>(&'a Node);
 
 impl Kubelet<'_> {
     fn path(&self, name: &str) -> String {
@@ -97,14 +98,124 @@ fn without_an_agent_the_kubelet_runs_the_plugin_or_is_told_why_not() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stderr.contains("the old file is kept as "), "{}", said.stderr);
     let written = fs::read_to_string(&config).unwrap();
-    // A kubelet waits for a minute, which is enough for both.
     let args = format!(
-        "--timeout\"\n  - \"20s\"\n  - \"--if-down\"\n  - \"run\"\n  - \"--\"\n  - \"{plugin}\""
+        "--if-down\"\n  - \"run\"\n  - \"--fallback-image\"\n  - \"*.example\"\n  - \"--\"\n  - \"{plugin}\""
     );
     assert!(written.contains(&args), "{written}");
+    let env = "env:\n  - name: \"PLUGIN_TOKEN\"\n    value: \"hunter2-token\"";
+    assert!(written.contains(env), "{written}");
     let found = kubelet.get(IMAGE);
     assert_eq!(found.code, 0, "{}", found.stdout);
     assert_eq!(found.json()["credentials"][0]["username"], "ada");
+
+    let any = ["--config-file", &config, "--merge", "--any-registry", "--if-down", "run", &plugin];
+    assert_eq!(kubelet.install(&any).code, 0);
+    let other = kubelet.get("registry.test/app").json();
+    assert_eq!((&other["credentials"], &other["errors"]), (&json!([]), &json!([])), "{other}");
+    let runs = fs::read_to_string(node.path("runs")).unwrap();
+    assert_eq!(runs, "run\n", "it is not asked about an image that is not its own");
+}
+
+#[test]
+fn without_an_agent_the_plugin_is_protected_as_its_provider_says() {
+    relay();
+    let attributes = |keys: &[&str]| {
+        json!({
+            "serviceAccountTokenAudience": "a", "cacheType": "Token", "requireServiceAccount": true,
+            "requiredServiceAccountAnnotationKeys": keys, "optionalServiceAccountAnnotationKeys": ["r.example/role"],
+        })
+    };
+    let node = Node::new()
+        .answering("plain", &["r.example", "*.r.example:5000/team"], &[])
+        .answering("old", &["r.example"], &[])
+        .having("apiVersion", json!("credentialprovider.kubelet.k8s.io/v1beta1"))
+        .answering("tokens", &["t.example"], &[])
+        .having("tokenAttributes", attributes(&["r.example/tenant"]));
+    agent_file(&node, &own_rule("r.example"));
+    let kubelet = Kubelet(&node);
+    let installed = |plugin: &str, more: &[&str]| {
+        let plugin = kubelet.path(&format!("plugins/{plugin}"));
+        let args = ["--any-registry", "--if-down", "run", &plugin, "-o", "json", "--dry-run"];
+        let said = kubelet.install(&[&args[..], more].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let mut provider = said.json()["providers"][0].take();
+        let mut args = provider["args"].take().as_array().unwrap().clone();
+        assert_eq!(args.drain(..4).collect::<Vec<_>>()[2..], ["--if-down", "run"]);
+        (provider, args)
+    };
+
+    let (provider, args) = installed("plain", &["--token-audience", "a"]);
+    assert_eq!(provider["apiVersion"], "credentialprovider.kubelet.k8s.io/v1");
+    assert_eq!(provider["env"], json!([{"name": "PLUGIN_TOKEN", "value": "hunter2-token"}]));
+    let plugin = |name: &str| kubelet.path(&format!("plugins/{name}"));
+    let script = |name: &str| kubelet.path(&format!("{name}.sh"));
+    let image = "--fallback-image";
+    let expected = [image, "r.example", image, "*.r.example:5000/team", "--"];
+    assert_eq!(args, [&expected[..], &[&plugin("plain"), &script("plain")]].concat());
+    let (provider, args) = installed("old", &[]);
+    assert_eq!(provider["apiVersion"], "credentialprovider.kubelet.k8s.io/v1beta1");
+    assert_eq!(args, [image, "r.example", "--", &plugin("old"), &script("old")]);
+    let (_, args) = installed("tokens", &["--token-audience", "a"]);
+    let expected = [
+        &[image, "t.example", "--fallback-token", "required"][..],
+        &["--fallback-required-annotation", "r.example/tenant"],
+        &["--fallback-annotation", "r.example/role", "--", &plugin("tokens"), &script("tokens")],
+    ];
+    assert_eq!(args, expected.concat());
+}
+
+#[test]
+fn a_plugin_that_could_not_run_as_its_provider_says_is_refused() {
+    relay();
+    let node = Node::new()
+        .answering("plain", &["r.example"], &[])
+        .answering("old", &["r.example"], &[])
+        .having("apiVersion", json!("credentialprovider.kubelet.k8s.io/v1beta1"))
+        .answering("tokens", &["t.example"], &[])
+        .having("tokenAttributes", json!({
+            "serviceAccountTokenAudience": "a", "cacheType": "Token", "requireServiceAccount": false,
+        }));
+    symlink("/bin/sh", node.path("plugins/other")).unwrap();
+    agent_file(&node, &own_rule("r.example"));
+    let kubelet = Kubelet(&node);
+    let config = kubelet.path("config.json");
+    for (plugin, more, wrong, help) in [
+        (
+            "other",
+            &[][..],
+            format!("{config} has no provider of this name, which says for which images it may run; it has plain, old, tokens"),
+            "name the plugin of one of these, or add a provider to that file",
+        ),
+        (
+            "tokens",
+            &[],
+            "its provider wants the pod's token for \"a\", and without an agent it would get none".to_owned(),
+            "write --token-audience a, or leave --if-down out",
+        ),
+        (
+            "tokens",
+            &["--token-audience", "b"],
+            "its provider wants the pod's token for \"a\", and without an agent it would get one for \"b\"".to_owned(),
+            "write --token-audience a, or leave --if-down out",
+        ),
+        (
+            "old",
+            &["--token-audience", "a"],
+            "its provider has apiVersion credentialprovider.kubelet.k8s.io/v1beta1, in which a kubelet sends nobody a token".to_owned(),
+            "leave --token-audience or --if-down out, or use a plugin that speaks credentialprovider.kubelet.k8s.io/v1",
+        ),
+    ] {
+        let path = kubelet.path(&format!("plugins/{plugin}"));
+        let said = kubelet.install(&[&["--any-registry", "--if-down", "run", &path], more].concat());
+        let expected = format!("keyfob: --if-down run {plugin}: {wrong}\nkeyfob: {help}\n");
+        assert_eq!((said.code, said.stderr), (2, expected));
+    }
+    fs::remove_file(node.path("agent.yaml")).unwrap();
+    let path = kubelet.path("plugins/plain");
+    let said = kubelet.install(&["--any-registry", "--if-down", "run", &path]);
+    let help = "keyfob: --if-down run needs the plugin's provider, which is there: name the agent's file with --agent-file\n";
+    assert!(said.code == 2 && said.stderr.ends_with(help), "{}", said.stderr);
+    assert!(!node.path("kubelet-plugins").exists());
 }
 
 #[test]

@@ -56,7 +56,8 @@ pub(crate) fn measure(relay: &Path) {
 /// The relay's options with which it runs the plugin itself.
 fn if_down_run(agent: &RunningAgent) -> Vec<String> {
     let plugin = agent.path("plugins").join(PLUGIN).display().to_string();
-    let words = ["--if-down", "run", "--"].map(str::to_owned);
+    let words =
+        ["--if-down", "run", "--fallback-image", "registry.example", "--"].map(str::to_owned);
     [&words[..], &[plugin], &agent.plugin_args([DELAY, LENGTH])].concat()
 }
 
