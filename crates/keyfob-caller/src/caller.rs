@@ -7,7 +7,7 @@ mod proc_directory;
 
 use std::{fmt, io};
 
-use keyfob_net::server::{PeerProcess, ProcessStatus, UnidentifiedPeer};
+use keyfob_exec::{PeerProcess, ProcessStatus, UnidentifiedPeer};
 use thiserror::Error;
 
 use self::{

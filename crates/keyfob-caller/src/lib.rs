@@ -7,7 +7,7 @@
 //!
 //! # How a caller is read
 //!
-//! [`Caller::attest`] turns the [`PeerProcess`](keyfob_net::server::PeerProcess) of a request into a [`Caller`]. All facts are read anew
+//! [`Caller::attest`] turns the [`PeerProcess`](keyfob_exec::PeerProcess) of a request into a [`Caller`]. All facts are read anew
 //! each time, through the handles that the server took when it accepted the connection. No process is ever looked up by its id.
 //!
 //! # What is proved

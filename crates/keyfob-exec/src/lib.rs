@@ -6,6 +6,7 @@
 //! - [`Runner`] and [`ProcessRunner`]: run it; [`Finished`] and [`RunError`]: how that ended.
 //! - [`Clock`], [`Environment`] and [`Terminal`]: the rest of the world.
 //! - [`Directory`]: files in a directory that others may write to.
+//! - [`PeerProcess`]: the process at the other end of a unix socket.
 //! - [`single_flight`]: one run for all callers that need the same outcome.
 
 pub mod aging;
@@ -21,6 +22,7 @@ pub mod go;
 mod invocation;
 mod outcome;
 mod panics;
+mod peer_process;
 mod pipes;
 mod process;
 mod program;
@@ -44,6 +46,7 @@ pub use invocation::{Invocation, Limits, MOST_OUTPUT, Stderr, Stdin, Stdout, Wat
 pub use keyfob_stdout::{require_stdout, write_stdout};
 pub use outcome::{Finished, RunError, Status, StderrTail};
 pub use panics::{NO_THREAD, without_panics};
+pub use peer_process::{PeerProcess, ProcessStatus, UnidentifiedPeer};
 pub use program::{LookupError, NotRunnable, Program, may_execute};
 pub use runner::{ProcessRunner, Runner};
 pub use running::kill_running_programs;

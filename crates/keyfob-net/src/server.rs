@@ -5,7 +5,7 @@
 //! the peer with the most connections makes way. So a newcomer gets in as long as some connection is idle, whoever opened it.
 //!
 //! - `limits`: what a client may cost. `peer`: who counts as one client. `listener`: where connections come from.
-//! - `peer_process`: which process opened a unix connection. `socket_file`: makes a unix socket, and removes it.
+//! - `socket_file`: makes a unix socket, and removes it.
 //! - `loopback`: by which names a server on loopback may be called.
 //! - `connections`: the table of open connections; it decides who makes way. Everything else only reports to it.
 //! - `socket`: reports reads and writes, and cuts off clients that do not read. `pace`: how slow is too slow.
@@ -22,7 +22,6 @@ mod listener;
 mod loopback;
 mod pace;
 mod peer;
-mod peer_process;
 mod request_body;
 mod response_body;
 mod socket;
@@ -52,7 +51,6 @@ pub use self::{
     loopback::LoopbackNames,
     pace::Pace,
     peer::Peer,
-    peer_process::{PeerProcess, ProcessStatus, UnidentifiedPeer},
     request_body::{BodyError, RequestBody},
     socket_file::{SocketFile, SocketFileError, probe_socket},
 };
@@ -62,6 +60,7 @@ use self::{
     response_body::ResponseBody,
     socket::Socket,
 };
+pub use keyfob_exec::PeerProcess;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 

@@ -28,7 +28,7 @@ use std::{
 };
 
 use keyfob_caller::{AttestError, Caller, CallerPlace, HostReference};
-use keyfob_net::server::{PeerProcess, UnidentifiedPeer};
+use keyfob_exec::{PeerProcess, UnidentifiedPeer};
 use tempfile::TempDir;
 
 /// A socket at which processes connect.

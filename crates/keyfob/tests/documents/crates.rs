@@ -87,12 +87,13 @@ fn no_crate_reaches_one_that_it_must_not_know() {
     }
     // It is started for every pull. Patterns must mean the same there as everywhere else, and nothing else of ours is loaded.
     assert_eq!(edges["keyfob-relay"], BTreeSet::from(["keyfob-api".to_owned()]));
-    // Pulling knows neither the host nor the image manager, and the messages do no I/O.
+    // Pulling knows neither the host nor the image manager, the messages do no I/O, and whoever wants the agent's rules links no server.
     for (name, other) in [
         ("keyfob-oci", "keyfob-host"),
         ("keyfob-oci", "keyfob-images"),
         ("keyfob-api", "keyfob-exec"),
         ("keyfob-redact", "keyfob-exec"),
+        ("keyfob-agent-config", "keyfob-net"),
     ] {
         assert!(!reached(&edges, name).contains(other), "{name} reaches {other}");
     }

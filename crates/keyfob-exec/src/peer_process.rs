@@ -33,10 +33,7 @@ use thiserror::Error;
 
 pub use self::status::ProcessStatus;
 
-/// The process that opened a unix connection. Each request on such a connection has it in its extensions.
-///
-/// Requests on a TCP connection have none, and neither has a unix connection whose credentials the system does not tell.
-/// Clones share their descriptors.
+/// The process that opened a unix connection. Clones share their descriptors.
 ///
 /// It is the process that called `connect`. A child that inherits the connection, or a process that it was sent to, can use it as
 /// well, and the system does not tell which of them wrote a request.
