@@ -1,7 +1,7 @@
 //! `ExportTraceServiceRequest` of OTLP in its JSON form: ids in hexadecimal digits, 64-bit numbers as text.
 
 use std::{
-    fmt::{Debug, Write as _},
+    fmt::Debug,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -42,8 +42,8 @@ pub(super) fn export_request(spans: &[SpanRecord], host: &str) -> Value {
 fn span(record: &SpanRecord) -> Value {
     let attributes = record.attributes.iter().map(|(name, value)| attribute(name, value));
     let mut span = json!({
-        "traceId": hexadecimal(&record.trace),
-        "spanId": hexadecimal(&record.id),
+        "traceId": hex::encode(record.trace),
+        "spanId": hex::encode(record.id),
         "name": record.name,
         "kind": INTERNAL,
         "startTimeUnixNano": nanoseconds(record.start),
@@ -51,7 +51,7 @@ fn span(record: &SpanRecord) -> Value {
         "attributes": attributes.collect::<Vec<_>>(),
     });
     if let Some(span) = span.as_object_mut() {
-        let parent = record.parent.map(|id| json!(hexadecimal(&id)));
+        let parent = record.parent.map(|id| json!(hex::encode(id)));
         span.extend(parent.map(|id| ("parentSpanId".to_owned(), id)));
         let status = fault(record).map(|fault| json!({"code": ERROR, "message": fault.as_str()}));
         span.extend(status.map(|status| ("status".to_owned(), status)));
@@ -78,14 +78,6 @@ fn attribute(name: &str, value: &Value) -> Value {
         value => json!({"stringValue": value}),
     };
     json!({"key": name, "value": value})
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(text, "{byte:02x}").unwrap_or_default();
-    }
-    text
 }
 
 fn nanoseconds(time: SystemTime) -> String {
