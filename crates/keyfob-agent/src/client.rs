@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use keyfob_api::Secret;
-use keyfob_net::server::probe_socket;
+use keyfob_exec::probe_socket;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thiserror::Error;

@@ -22,7 +22,8 @@ use std::{
 };
 
 use keyfob_agent_config::{AgentConfig, SocketConfig};
-use keyfob_net::server::{SocketFile, SocketFileError, probe_socket};
+use keyfob_exec::probe_socket;
+use keyfob_net::server::{SocketFile, SocketFileError};
 use rustix::net::sockopt::set_socket_reuseport;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};

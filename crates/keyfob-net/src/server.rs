@@ -52,7 +52,7 @@ pub use self::{
     pace::Pace,
     peer::Peer,
     request_body::{BodyError, RequestBody},
-    socket_file::{SocketFile, SocketFileError, probe_socket},
+    socket_file::{SocketFile, SocketFileError},
 };
 use self::{
     connections::{Connections, Pool, Reason, Slot},

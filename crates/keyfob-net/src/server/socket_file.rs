@@ -14,10 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    io::{Errno, retry_on_intr},
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
-};
+use keyfob_exec::probe_socket;
 use thiserror::Error;
 
 /// The file of a unix socket that this process made. It is removed with this value, unless somebody else has taken its place.
@@ -117,20 +114,6 @@ fn may_be_replaced(path: &Path, takes_over: bool) -> Result<bool, SocketFileErro
     }
 }
 
-/// Checks whether somebody listens on a unix socket, without waiting; an error tells why nobody can be reached.
-///
-/// A process whose queue of connections is full listens too: it is stopped or busy. A blocking `connect` would wait for it without
-/// limit.
-pub fn probe_socket(path: &Path) -> io::Result<()> {
-    let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    match retry_on_intr(|| connect(&socket, &address)) {
-        Ok(()) | Err(Errno::AGAIN) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
 /// Why there is no socket.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -153,6 +136,10 @@ pub enum SocketFileError {
 
 #[cfg(test)]
 mod tests {
+    use rustix::{
+        io::Errno,
+        net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
+    };
     use std::{
         os::{fd::OwnedFd, unix::net::UnixStream},
         sync::mpsc,
