@@ -53,22 +53,28 @@ impl SchemelessUrl {
     }
 }
 
-/// The decoded path of `scheme://rest`, or Go's words for what is wrong with that.
+/// The decoded path of `scheme://rest`.
 ///
 /// ```
-/// assert_eq!(keyfob_api::go_url_path("aws", "zone/vol%2d1?a").as_deref(), Ok(&b"/vol-1"[..]));
+/// assert_eq!(keyfob_api::go_url_path("aws", "zone/vol%2d1?a")?, b"/vol-1");
 /// assert_eq!(
-///     keyfob_api::go_url_path("aws", "a b/").unwrap_err(),
+///     keyfob_api::go_url_path("aws", "a b/").unwrap_err().to_string(),
 ///     r#"parse "aws://a b/": invalid character " " in host name"#
 /// );
+/// # Ok::<(), keyfob_api::UrlPathError>(())
 /// ```
-pub fn go_url_path(scheme: &str, rest: &str) -> Result<Vec<u8>, String> {
-    let url = SchemelessUrl::parse(rest.as_bytes()).map_err(|error| {
-        let rest = error.url.strip_prefix(b"https").unwrap_or(&error.url);
-        format!("parse {}: {}", Quoted([scheme.as_bytes(), rest].concat()), error.fault)
+pub fn go_url_path(scheme: &str, rest: &str) -> Result<Vec<u8>, UrlPathError> {
+    let url = SchemelessUrl::parse(rest.as_bytes()).map_err(|UrlError { url, fault }| {
+        let rest = url.strip_prefix(b"https").unwrap_or(&url);
+        UrlPathError(UrlError { url: [scheme.as_bytes(), rest].concat(), fault })
     })?;
     Ok(url.path)
 }
+
+/// A text that has no path, because it is no URL. Displays as Go's error, word for word.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UrlPathError(UrlError);
 
 /// Why a text is no URL. Displays as Go's error, word for word.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,7 +40,7 @@ pub use feature_gates::{FeatureGates, GatesError, KubernetesComponent, ParsedGat
 pub use first_kep::{
     FirstKepError, RegistryCredentialPluginRequest, RegistryCredentialPluginResponse,
 };
-pub use go_url::{GoUrl, InvalidUrl, go_url_path};
+pub use go_url::{GoUrl, InvalidUrl, UrlPathError, go_url_path};
 pub use image::{ImageError, ImageFault, ImageRef, registry_of};
 #[doc(no_inline)]
 pub use keyfob_document as document;

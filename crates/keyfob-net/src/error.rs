@@ -1,11 +1,15 @@
 //! Why a host could not be asked.
 
-use std::{error::Error, io};
+use std::{error::Error, io, path::PathBuf, sync::Arc};
 
+use rustls::{client::VerifierBuilderError, pki_types::pem};
 use thiserror::Error;
 
 /// Why there is no answer. Neither addresses nor bodies are quoted.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+///
+/// What went wrong with a server is a text and no source: the errors of reqwest and hyper quote the address, with its query, and the
+/// innermost one what the server wrote into its certificate, which callers redact ([`ConnectionError::map_text`]).
+#[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
     /// The certificate is not one to trust.
@@ -15,14 +19,50 @@ pub enum ConnectionError {
     #[error("the proxy that the environment names has no valid address")]
     Proxy,
     /// There is nobody to trust.
-    #[error("{0}")]
-    Roots(String),
+    #[error(transparent)]
+    Roots(#[from] RootsError),
     /// The other side was silent for longer than the clients were told to wait. It may speak the next time.
     #[error("it is silent for too long")]
     Stalled,
     /// There is no way to the host, or the way ended. It may be there the next time.
     #[error("{0}")]
     Unreachable(String),
+}
+
+/// Why there are no certificates to trust. It says nothing of a server, so it has no secret.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum RootsError {
+    /// Nothing is trusted on this machine.
+    #[error(
+        "this machine has no trusted certificates: install ca-certificates, or name a file with --ca-file"
+    )]
+    NoneOnMachine,
+    /// What was named holds no certificate.
+    #[error("no certificate in {0}: it must be PEM")]
+    NoCertificate(String),
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
+    /// What was named is no PEM.
+    #[error("{named} is not PEM")]
+    Pem {
+        /// The file, or what else has the certificates.
+        named: String,
+        /// What is wrong.
+        source: Arc<pem::Error>,
+    },
+    /// The certificates cannot be trusted.
+    #[error(transparent)]
+    Verifier(#[from] VerifierBuilderError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
 }
 
 impl ConnectionError {
@@ -51,9 +91,8 @@ impl ConnectionError {
     pub fn map_text(self, change: impl Fn(&str) -> String) -> Self {
         match self {
             Self::Certificate(text) => Self::Certificate(change(&text)),
-            Self::Roots(text) => Self::Roots(change(&text)),
             Self::Unreachable(text) => Self::Unreachable(change(&text)),
-            Self::Proxy | Self::Stalled => self,
+            Self::Proxy | Self::Roots(_) | Self::Stalled => self,
         }
     }
 

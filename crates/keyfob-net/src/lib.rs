@@ -38,7 +38,7 @@ pub use clients::{Clients, ClientsBuilder};
 #[cfg(feature = "client")]
 pub use complaint::complaint;
 #[cfg(feature = "client")]
-pub use error::ConnectionError;
+pub use error::{ConnectionError, RootsError};
 #[cfg(any(feature = "client", feature = "kube"))]
 pub use json::{NotTheJson, json};
 #[cfg(feature = "client")]

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use keyfob_net::{Clients, ConnectionError};
+use keyfob_net::{Clients, ConnectionError, RootsError};
 use keyfob_testkit::{Internet, Response};
 
 /// A server, its address and its authority's certificate.
@@ -26,7 +26,7 @@ async fn a_server_is_trusted_by_the_certificates_that_are_given_and_no_others() 
     let (_internet, url, pem) = server();
     let (_, _, stranger) = server();
 
-    assert_eq!(ask(pem, &url).await, Ok(200));
+    assert_eq!(ask(pem, &url).await.unwrap(), 200);
     assert!(matches!(ask(stranger, &url).await, Err(ConnectionError::Certificate(_))));
 }
 
@@ -35,4 +35,17 @@ async fn a_text_without_a_certificate_is_said_to_be_none() {
     let error = ask(b"hunter2".to_vec(), "https://localhost/").await.unwrap_err();
 
     assert_eq!(error.to_string(), "no certificate in the authority's data: it must be PEM");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_and_the_systems_error_is_the_source() {
+    let clients = Clients::builder().ca_file(Some("/nowhere/ca.pem".into())).build();
+
+    let error = clients.client(true).unwrap_err();
+
+    assert_eq!(error.to_string(), "cannot read /nowhere/ca.pem");
+    let ConnectionError::Roots(RootsError::Unreadable { source, .. }) = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
 }

@@ -17,7 +17,7 @@ pub enum PullError {
     BadAnswer {
         /// What was asked.
         what: String,
-        /// What is wrong with the answer.
+        /// What is wrong with the answer. A text, because secrets that the server repeated are cut out of it.
         reason: String,
     },
     /// No connection can be made, and none could be made later: the settings are wrong, or the other side is.

@@ -37,7 +37,7 @@ pub struct Provider {
     /// Whether it can do anything without the pod's token.
     pub needs_token: bool,
     pub(crate) run: fn(&'static Self, Vec<OsString>) -> ExitCode,
-    pub(crate) annotations: fn(&[String]) -> Result<Vec<String>, String>,
+    pub(crate) annotations: fn(&[String]) -> Result<Vec<String>, Failure>,
 }
 
 impl Provider {
@@ -48,7 +48,7 @@ impl Provider {
 
     /// The service account annotations that it reads with these arguments, when it is sent the pod's token. An error says
     /// why it cannot work with them, if no variable helps.
-    pub fn annotations(&self, arguments: &[String]) -> Result<Vec<String>, String> {
+    pub fn annotations(&self, arguments: &[String]) -> Result<Vec<String>, Failure> {
         (self.annotations)(arguments)
     }
 }
@@ -95,19 +95,18 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Tries a command line where no variable is set.
-pub(crate) fn annotations<A: ProviderArgs>(arguments: &[String]) -> Result<Vec<String>, String> {
+pub(crate) fn annotations<A: ProviderArgs>(arguments: &[String]) -> Result<Vec<String>, Failure> {
     let command = A::command().mut_args(|arg| arg.env(Resettable::Reset));
     let words = std::iter::once(command.get_name().to_owned()).chain(arguments.iter().cloned());
     let matches = command.try_get_matches_from(words);
     let args = matches.and_then(|matches| A::from_arg_matches(&matches));
-    let args = args.map_err(in_short)?;
+    // In words, because clap's own error has the values too, and one of them may be a secret.
+    let args = args.map_err(|error| Failure::new(in_short(error)))?;
     let mut annotations = args.annotations();
     annotations.sort();
     annotations.dedup();
-    match args.provider(World::bare()) {
-        Ok(_) => Ok(annotations),
-        Err(failure) => Err(failure.to_string()),
-    }
+    args.provider(World::bare())?;
+    Ok(annotations)
 }
 
 /// The first paragraph, on the one line that a kubelet writes to its log; tips and usage follow.

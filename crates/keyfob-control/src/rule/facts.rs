@@ -50,7 +50,8 @@ pub enum Found<T> {
     Yes(Box<T>),
     /// It is not there.
     No,
-    /// Nobody knows, for this reason.
+    /// Nobody knows, for this reason. A text, because all that becomes of it is a part of the verdict's message; whoever asks a cluster
+    /// by hand gets a `ClusterError`, which has the cause.
     Unknown(String),
 }
 

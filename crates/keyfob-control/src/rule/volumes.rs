@@ -20,7 +20,7 @@ pub struct Seen {
     pub volume: String,
     /// Where its audiences come from.
     pub through: Through,
-    /// The audiences, or why they could not be learnt.
+    /// The audiences, or why they could not be learnt: in upstream's words, which are all that the verdict shows of it.
     pub offered: Result<Vec<String>, String>,
 }
 

@@ -116,7 +116,7 @@ fn told(error: &azure_core::Error) -> Failure {
     let mut innermost = error;
     while let Some(below) = cause {
         if let Some(error) = below.downcast_ref::<HttpError>() {
-            return Failure::new(error.to_string());
+            return error.clone().into();
         }
         innermost = below.downcast_ref().unwrap_or(innermost);
         cause = below.source();

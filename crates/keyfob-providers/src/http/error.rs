@@ -46,7 +46,14 @@ impl fmt::Display for HttpError {
     }
 }
 
-impl Error for HttpError {}
+impl Error for HttpError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.fault {
+            Fault::Connection(error) => error.source(),
+            _ => None,
+        }
+    }
+}
 
 /// What went wrong.
 #[derive(Debug, Clone, Error)]

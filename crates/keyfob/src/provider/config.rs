@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, str::FromStr};
 
 use keyfob_api::{FeatureGates, GoDuration, ProviderVersion};
 use keyfob_config::{Config, FieldValue, Fields, Invalid, ProviderConfig, TokenAttributes};
+use keyfob_plugin::Failure;
 use keyfob_providers::Provider;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -65,7 +66,7 @@ pub(super) enum Unfit {
     #[error("{0} cannot use a pod's token: leave --token-audience {0}=… out")]
     CannotUseToken(&'static str),
     #[error("{name} cannot work so: {reason} (its arguments are given by --args {name}=ARGUMENT)")]
-    CannotWork { name: &'static str, reason: String },
+    CannotWork { name: &'static str, reason: Failure },
     #[error("--token-audience says two things of {0}: a kubelet sends a token for one audience")]
     TwoAudiences(&'static str),
     #[error(
