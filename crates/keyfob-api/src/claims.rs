@@ -8,7 +8,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 
 use crate::{
     Secret,
-    document::{Document, FieldError, Item, Reading, Value},
+    document::{Document, FieldError, FieldTable, Item, Reading, Value},
 };
 
 /// No token that fits into a header of HTTP is as long.
@@ -67,17 +67,24 @@ pub struct ClaimedObject {
 }
 
 impl Claims {
+    const FIELDS: &FieldTable<Self> = &[
+        ("iss", |claims, item| read(&mut claims.issuer, text(item))),
+        ("sub", |claims, item| read(&mut claims.subject, text(item))),
+        ("aud", |claims, item| read(&mut claims.audiences, texts(item))),
+        ("iat", |claims, item| read(&mut claims.issued, time(item))),
+        ("exp", |claims, item| read(&mut claims.expires, time(item))),
+        ("kubernetes.io", |claims, item| {
+            read(&mut claims.kubernetes, kubernetes(item).unwrap_or_default())
+        }),
+    ];
+
     /// Reads a token; nothing if it is no JSON web token.
     pub fn of(token: &Secret<String>) -> Option<Self> {
         let payload = payload(token.expose())?;
         let document = Document::read_json(payload.expose()).ok()?;
         let reading = Reading::default();
         let mut claims = Self::default();
-        let read = |name: &str, item: Item<'_>| {
-            claims.read(name, item);
-            Ok(())
-        };
-        reading.root(&document.root).object(&NAMES, read).ok()?;
+        reading.root(&document.root).read_fields(Self::FIELDS, &mut claims).ok()?;
         Some(claims)
     }
 
@@ -90,20 +97,7 @@ impl Claims {
     pub fn service_account(&self) -> Option<(&str, &str)> {
         self.subject.as_deref()?.strip_prefix("system:serviceaccount:")?.split_once(':')
     }
-
-    fn read(&mut self, name: &str, item: Item<'_>) {
-        match name {
-            "iss" => self.issuer = text(item),
-            "sub" => self.subject = text(item),
-            "aud" => self.audiences = texts(item),
-            "iat" => self.issued = time(item),
-            "exp" => self.expires = time(item),
-            _ => self.kubernetes = kubernetes(item).unwrap_or_default(),
-        }
-    }
 }
-
-const NAMES: [&str; 6] = ["iss", "sub", "aud", "iat", "exp", "kubernetes.io"];
 
 /// The second of three parts. Padding, which should not be there, is no obstacle.
 fn payload(token: &str) -> Option<Secret<Vec<u8>>> {
@@ -136,26 +130,32 @@ fn time(item: Item<'_>) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(since_1970)
 }
 
+/// Puts a claim into its place.
+#[expect(clippy::unnecessary_wraps, reason = "the result of every reader in a table")]
+fn read<T>(target: &mut T, value: T) -> Result<(), FieldError> {
+    *target = value;
+    Ok(())
+}
+
 fn kubernetes(item: Item<'_>) -> Result<KubernetesClaims, FieldError> {
+    const FIELDS: &FieldTable<KubernetesClaims> = &[
+        ("namespace", |claims, item| read(&mut claims.namespace, text(item))),
+        ("serviceaccount", |claims, item| read(&mut claims.service_account, object(item)?)),
+        ("pod", |claims, item| read(&mut claims.pod, object(item)?)),
+        ("node", |claims, item| read(&mut claims.node, object(item)?)),
+    ];
     let mut claims = KubernetesClaims::default();
-    item.object(&["namespace", "serviceaccount", "pod", "node"], |name, item| {
-        match name {
-            "namespace" => claims.namespace = text(item),
-            "serviceaccount" => claims.service_account = object(item)?,
-            "pod" => claims.pod = object(item)?,
-            _ => claims.node = object(item)?,
-        }
-        Ok(())
-    })?;
+    item.read_fields(FIELDS, &mut claims)?;
     Ok(claims)
 }
 
 fn object(item: Item<'_>) -> Result<Option<ClaimedObject>, FieldError> {
+    const FIELDS: &FieldTable<ClaimedObject> = &[
+        ("name", |object, item| item.read_text(&mut object.name)),
+        ("uid", |object, item| item.read_text(&mut object.uid)),
+    ];
     let mut object = ClaimedObject::default();
-    let is_there = item.object(&["name", "uid"], |name, item| match name {
-        "name" => item.read_text(&mut object.name),
-        _ => item.read_text(&mut object.uid),
-    })?;
+    let is_there = item.read_fields(FIELDS, &mut object)?;
     Ok(is_there.then_some(object))
 }
 

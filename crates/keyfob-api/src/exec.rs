@@ -4,7 +4,6 @@
 //! `plugin/pkg/client/auth/exec`, `tools/auth/exec`.
 
 mod cluster;
-mod fields;
 mod spec;
 mod status;
 

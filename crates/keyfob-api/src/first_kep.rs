@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::{
     JsonWriter, Secret, Timestamp,
     answer::{InvalidField, SeenName, TypeMeta},
-    document::{Document, FieldError, Item, JsonError, Reading, Shape},
+    document::{Document, FieldTable, JsonError, Reading, Shape},
 };
 
 const RESPONSE_KIND: &str = "RegistryCredentialPluginResponse";
@@ -80,6 +80,15 @@ pub struct RegistryCredentialPluginResponse {
 }
 
 impl RegistryCredentialPluginResponse {
+    const FIELDS: &FieldTable<Self> = &[
+        ("expirationTimestamp", |response, item| {
+            response.expiration = item.timestamp()?;
+            Ok(())
+        }),
+        ("username", |response, item| item.read_text(&mut response.username)),
+        ("password", |response, item| item.read_secret(&mut response.password)),
+    ];
+
     /// One line of JSON.
     pub fn encode(&self) -> Secret<Vec<u8>> {
         let mut json = JsonWriter::default();
@@ -103,25 +112,10 @@ impl RegistryCredentialPluginResponse {
         let reading = Reading::default();
         reading
             .root(&document.root)
-            .object(&["expirationTimestamp", "username", "password"], |name, item| {
-                response.set(name, item)
-            })
+            .read_fields(Self::FIELDS, &mut response)
             .map_err(InvalidField::from)?;
         response.expiration = response.expiration.filter(|time| !time.is_zero());
         Ok(response)
-    }
-
-    fn set(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
-        if name == "expirationTimestamp" {
-            self.expiration = item.timestamp()?;
-            return Ok(());
-        }
-        match (name, item.string()?) {
-            (_, None) => {}
-            ("username", Some(text)) => self.username.clone_from(text.expose()),
-            (_, Some(text)) => self.password = text.clone(),
-        }
-        Ok(())
     }
 }
 

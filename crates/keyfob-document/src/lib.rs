@@ -30,7 +30,7 @@ pub use path::FieldPath;
 pub use problem::{FieldError, FieldProblem, StrictIssue, StrictProblem};
 pub use quote::yaml_quoted;
 pub use raw_json::RawJson;
-pub use read::{Item, Reading};
+pub use read::{FieldTable, Item, ReadField, Reading};
 pub use secret::Secret;
 pub use shape::Shape;
 pub use split::documents;

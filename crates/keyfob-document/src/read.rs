@@ -22,6 +22,14 @@ use super::{
 };
 use crate::{GoDuration, Secret, Timestamp, folded_name};
 
+/// The fields of an object, each with the function that reads it into its place ([`Item::read_fields`]).
+///
+/// A field without a function does not compile, so a name that is added to a table cannot be read as another field.
+pub type FieldTable<T> = [(&'static str, ReadField<T>)];
+
+/// Reads one field into its place.
+pub type ReadField<T> = fn(&mut T, Item<'_>) -> Result<(), FieldError>;
+
 /// One reading of one tree; it collects what strict readers refuse.
 #[derive(Debug, Default)]
 pub struct Reading {
@@ -203,6 +211,55 @@ impl<'a> Item<'a> {
         Ok(true)
     }
 
+    /// Fills `target` by the table of its fields, in the order of the text; returns whether it was an object and not `null`.
+    ///
+    /// ```
+    /// use keyfob_document::{Document, FieldTable, Reading};
+    ///
+    /// const FIELDS: &FieldTable<(String, bool)> = &[
+    ///     ("name", |(name, _), item| item.read_text(name)),
+    ///     ("default", |(_, default), item| {
+    ///         *default = item.bool()?.unwrap_or_default();
+    ///         Ok(())
+    ///     }),
+    /// ];
+    /// let document = Document::read(b"{name: a, default: true}")?;
+    /// let mut read = Default::default();
+    /// Reading::default().root(&document.root).read_fields(FIELDS, &mut read)?;
+    /// assert_eq!(read, ("a".into(), true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_fields<T>(
+        &self,
+        table: &FieldTable<T>,
+        target: &mut T,
+    ) -> Result<bool, FieldError> {
+        self.rows(table, |read, item| read(target, item))
+    }
+
+    /// Like [`Item::read_fields`], with the rule of [`Item::object_in_any_case`] for names.
+    pub fn read_fields_in_any_case<T>(
+        &self,
+        table: &FieldTable<T>,
+        target: &mut T,
+    ) -> Result<bool, FieldError> {
+        self.object_in_any_case(&names(table), |name, item| {
+            row(table, name).map_or(Ok(()), |read| read(target, item))
+        })
+    }
+
+    /// Visits the fields of an object by a table, in the order of the text, each with what the table has beside its name; returns
+    /// whether it was an object and not `null`. For readers that need more than [`Item::read_fields`] gives them.
+    pub fn rows<N: AsRef<str>, R>(
+        &self,
+        table: &[(N, R)],
+        mut visit: impl FnMut(&R, Item<'_>) -> Result<(), FieldError>,
+    ) -> Result<bool, FieldError> {
+        self.object(&names(table), |name, item| {
+            row(table, name).map_or(Ok(()), |row| visit(row, item))
+        })
+    }
+
     /// Visits every entry of a map, in order; returns whether it was a map and not `null`.
     pub fn entries(
         &self,
@@ -285,6 +342,15 @@ impl<'a> Item<'a> {
     fn error(&self, problem: FieldProblem) -> FieldError {
         FieldError { path: self.path.to_owned(), at: self.node.at, problem }
     }
+}
+
+fn names<N: AsRef<str>, R>(table: &[(N, R)]) -> Vec<&str> {
+    table.iter().map(|row| row.0.as_ref()).collect()
+}
+
+/// What a table has beside a name. Only its own names are asked for.
+fn row<'t, N: AsRef<str>, R>(table: &'t [(N, R)], name: &str) -> Option<&'t R> {
+    table.iter().find(|row| row.0.as_ref() == name).map(|row| &row.1)
 }
 
 impl fmt::Debug for Item<'_> {

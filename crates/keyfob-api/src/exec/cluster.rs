@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, fmt};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
-use super::fields::{Fields, read_fields};
 use crate::{
     JsonWriter, RawJson, Secret,
-    document::{FieldError, Item},
+    document::{FieldError, FieldTable, Item},
 };
 
 /// The cluster that a plugin gets credentials for.
@@ -64,7 +63,7 @@ impl fmt::Debug for ExecResponse {
 }
 
 impl ExecCluster {
-    const FIELDS: &Fields<Self> = &[
+    const FIELDS: &FieldTable<Self> = &[
         ("server", |cluster, item| item.read_text(&mut cluster.server)),
         ("tls-server-name", |cluster, item| item.read_text(&mut cluster.tls_server_name)),
         ("insecure-skip-tls-verify", |cluster, item| {
@@ -104,12 +103,12 @@ impl ExecCluster {
     }
 
     pub(super) fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        read_fields(Self::FIELDS, self, item)
+        item.read_fields(Self::FIELDS, self).map(drop)
     }
 }
 
 impl ExecResponse {
-    const FIELDS: &Fields<Self> = &[
+    const FIELDS: &FieldTable<Self> = &[
         ("header", Self::read_header),
         ("code", |response, item| {
             response.code = item.integer()?.unwrap_or(response.code);
@@ -137,7 +136,7 @@ impl ExecResponse {
     }
 
     pub(super) fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        read_fields(Self::FIELDS, self, item)
+        item.read_fields(Self::FIELDS, self).map(drop)
     }
 
     fn read_header(&mut self, item: Item<'_>) -> Result<(), FieldError> {

@@ -2,14 +2,11 @@
 
 use thiserror::Error;
 
-use super::{
-    ExecCluster, ExecResponse, ExecVersion, GROUP, KIND, SpecFields,
-    fields::{Fields, read_fields},
-};
+use super::{ExecCluster, ExecResponse, ExecVersion, GROUP, KIND, SpecFields};
 use crate::{
     JsonWriter, Secret,
     answer::{InvalidField, SeenName, TypeMeta},
-    document::{Document, DocumentError, FieldError, Item, Reading, StrictIssue},
+    document::{Document, DocumentError, FieldError, FieldTable, Item, Reading, StrictIssue},
 };
 
 /// The `spec` of an `ExecCredential`.
@@ -104,7 +101,7 @@ impl ExecCredentialSpec {
     }
 
     pub(super) fn read(&mut self, version: ExecVersion, item: Item<'_>) -> Result<(), FieldError> {
-        let fields: &Fields<Self> = match version.spec_fields() {
+        let fields: &FieldTable<Self> = match version.spec_fields() {
             SpecFields::Cluster => &[
                 ("cluster", |spec, item| read_pointer(&mut spec.cluster, item, ExecCluster::read)),
                 ("interactive", Self::read_interactive),
@@ -116,7 +113,7 @@ impl ExecCredentialSpec {
                 ("interactive", Self::read_interactive),
             ],
         };
-        read_fields(fields, self, item)
+        item.read_fields(fields, self).map(drop)
     }
 
     fn read_interactive(&mut self, item: Item<'_>) -> Result<(), FieldError> {

@@ -10,15 +10,11 @@
 
 use thiserror::Error;
 
-use super::{
-    ExecCredentialSpec, ExecVersion, GROUP, KIND,
-    fields::{Fields, read_fields},
-    spec::read_pointer,
-};
+use super::{ExecCredentialSpec, ExecVersion, GROUP, KIND, spec::read_pointer};
 use crate::{
     JsonWriter, Secret, Timestamp,
     answer::{InvalidField, SeenName, TypeMeta},
-    document::{Document, DocumentError, FieldError, Item, Reading, Shape},
+    document::{Document, DocumentError, FieldError, FieldTable, Item, Reading, Shape},
 };
 
 /// The `status` of an `ExecCredential`: a token, a certificate with its key, or both.
@@ -123,7 +119,9 @@ impl Answer {
         if let Some(version) = version {
             let reading = Reading::default();
             let mut body = Body { version, status: None };
-            read_fields(Body::FIELDS, &mut body, reading.root(&document.root))
+            reading
+                .root(&document.root)
+                .read_fields(Body::FIELDS, &mut body)
                 .map_err(InvalidField::from)?;
             answer.status = body.status;
         }
@@ -138,7 +136,7 @@ struct Body {
 }
 
 impl Body {
-    const FIELDS: &Fields<Self> = &[
+    const FIELDS: &FieldTable<Self> = &[
         // It means nothing here, but its fields must have their types.
         ("spec", |body, item| ExecCredentialSpec::default().read(body.version, item)),
         ("status", |body, item| read_pointer(&mut body.status, item, StatusFields::read)),
@@ -172,7 +170,7 @@ struct StatusFields {
 }
 
 impl StatusFields {
-    const FIELDS: &Fields<Self> = &[
+    const FIELDS: &FieldTable<Self> = &[
         ("expirationTimestamp", |status, item| {
             status.expiration = item.timestamp()?;
             Ok(())
@@ -183,7 +181,7 @@ impl StatusFields {
     ];
 
     fn read(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        read_fields(Self::FIELDS, self, item)
+        item.read_fields(Self::FIELDS, self).map(drop)
     }
 
     fn check(self) -> Result<ExecCredentialStatus, ExecAnswerError> {

@@ -8,7 +8,7 @@ use super::ProviderVersion;
 use crate::{
     JsonWriter, Secret,
     answer::{InvalidField, SeenName, TypeMeta},
-    document::{Document, FieldError, Item, JsonError, Reading},
+    document::{Document, FieldError, FieldTable, Item, JsonError, Reading},
 };
 
 const KIND: &str = "CredentialProviderRequest";
@@ -42,6 +42,15 @@ pub struct CredentialProviderRequest {
 }
 
 impl CredentialProviderRequest {
+    const FIELDS: &FieldTable<Self> = &[
+        ("image", Self::set_image),
+        ("serviceAccountToken", Self::set_token),
+        ("serviceAccountAnnotations", Self::set_annotations),
+    ];
+
+    /// The fields of versions that carry no service account.
+    const IMAGE_ONLY: &FieldTable<Self> = &[("image", Self::set_image)];
+
     /// The exact bytes that upstream writes, with the line break at their end. What the version cannot carry is left out.
     pub fn encode(&self, version: ProviderVersion) -> Secret<Vec<u8>> {
         let mut json = JsonWriter::object_of_kind(KIND, version.api_version());
@@ -69,11 +78,11 @@ impl CredentialProviderRequest {
             version.map_err(|_| RequestError::Version(SeenName::version(&meta.api_version)))?;
         let mut request = Self::default();
         let reading = Reading::default();
-        let known = ["image", "serviceAccountToken", "serviceAccountAnnotations"];
-        let known = if version.carries_service_account() { &known[..] } else { &["image"] };
+        let fields =
+            if version.carries_service_account() { Self::FIELDS } else { Self::IMAGE_ONLY };
         reading
             .root(&document.root)
-            .object(known, |name, item| request.set(name, item))
+            .read_fields(fields, &mut request)
             .map_err(InvalidField::from)?;
         Ok((version, request))
     }
@@ -92,16 +101,14 @@ impl CredentialProviderRequest {
         json.close('}');
     }
 
-    fn set(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
-        match name {
-            "image" => item.read_text(&mut self.image)?,
-            "serviceAccountToken" => {
-                if let Some(token) = item.string()? {
-                    self.service_account_token =
-                        Some(token.clone()).filter(|token| !token.expose().is_empty());
-                }
-            }
-            _ => self.set_annotations(item)?,
+    fn set_image(&mut self, item: Item<'_>) -> Result<(), FieldError> {
+        item.read_text(&mut self.image)
+    }
+
+    fn set_token(&mut self, item: Item<'_>) -> Result<(), FieldError> {
+        if let Some(token) = item.string()? {
+            self.service_account_token =
+                Some(token.clone()).filter(|token| !token.expose().is_empty());
         }
         Ok(())
     }

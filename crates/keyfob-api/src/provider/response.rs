@@ -16,7 +16,7 @@ use super::{CacheKeyType, CacheKeyTypeHint, ProviderVersion};
 use crate::{
     GoDuration, JsonWriter, Secret,
     answer::{SeenName, TypeMeta},
-    document::{Document, FieldError, Item, Reading, Shape},
+    document::{Document, FieldTable, Reading, Shape},
 };
 
 const KIND: &str = "CredentialProviderResponse";
@@ -147,7 +147,7 @@ impl UncheckedResponse {
         let reading = Reading::default();
         reading
             .root(&document.root)
-            .object(&Fields::NAMES, |name, item| fields.set(name, item))
+            .read_fields(Fields::TABLE, &mut fields)
             .map_err(ResponseError::of_field)?;
         refuse_issues(&reading.into_issues())?;
         Ok(Self {
@@ -167,7 +167,25 @@ struct Fields {
 }
 
 impl Fields {
-    const NAMES: [&str; 5] = ["kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth"];
+    const TABLE: &FieldTable<Self> = &[
+        // Read before, when nothing else was; here only their type counts.
+        ("kind", |_, item| item.string().map(drop)),
+        ("apiVersion", |_, item| item.string().map(drop)),
+        ("cacheKeyType", |fields, item| item.read_text(&mut fields.cache_key_type)),
+        ("cacheDuration", |fields, item| {
+            fields.cache_duration = item.duration()?;
+            Ok(())
+        }),
+        ("auth", |fields, item| {
+            item.entries(|key, entry| {
+                let mut auth = AuthConfig::default();
+                entry.read_fields(AUTH_CONFIG, &mut auth)?;
+                fields.auth.push((key.expose().clone(), auth));
+                Ok(())
+            })
+            .map(drop)
+        }),
+    ];
 
     const SHAPE: Shape = Shape::Object(&[
         ("kind", Shape::Scalar),
@@ -179,36 +197,12 @@ impl Fields {
             Shape::Map(&Shape::Object(&[("username", Shape::Scalar), ("password", Shape::Scalar)])),
         ),
     ]);
-
-    fn set(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
-        match name {
-            "cacheKeyType" => item.read_text(&mut self.cache_key_type)?,
-            "cacheDuration" => self.cache_duration = item.duration()?,
-            "auth" => {
-                item.entries(|key, entry| {
-                    self.auth.push((key.expose().clone(), auth_config(entry)?));
-                    Ok(())
-                })?;
-            }
-            // Read before, when nothing else was; here only their type counts.
-            _ => drop(item.string()?),
-        }
-        Ok(())
-    }
 }
 
-fn auth_config(entry: Item<'_>) -> Result<AuthConfig, FieldError> {
-    let mut auth = AuthConfig::default();
-    entry.object(&["username", "password"], |name, item| {
-        match (name, item.string()?) {
-            (_, None) => {}
-            ("username", Some(text)) => auth.username.clone_from(text.expose()),
-            (_, Some(text)) => auth.password = text.clone(),
-        }
-        Ok(())
-    })?;
-    Ok(auth)
-}
+const AUTH_CONFIG: &FieldTable<AuthConfig> = &[
+    ("username", |auth, item| item.read_text(&mut auth.username)),
+    ("password", |auth, item| item.read_secret(&mut auth.password)),
+];
 
 #[cfg(test)]
 mod tests {
