@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use keyfob_api::{
     Claims, ExecCredentialStatus, ExecVersion, JsonWriter, RawJson, Secret, Timestamp,
-    document::{Document, FieldError, Item, Reading},
+    document::{Document, FieldTable, Reading},
 };
 
 use super::{ExecCacheOptions, KeyPart, key::CacheKey};
@@ -88,7 +88,7 @@ impl Entry {
         let mut fields = Fields::default();
         let reading = Reading::default();
         let root = reading.root(&document.root);
-        root.object(&Fields::NAMES, |name, item| fields.read(name, item)).ok()?;
+        root.read_fields(Fields::TABLE, &mut fields).ok()?;
         if fields.format != Some(FORMAT) || fields.key != key.as_str() || fields.id.is_empty() {
             return None;
         }
@@ -112,21 +112,27 @@ struct Fields {
 }
 
 impl Fields {
-    const NAMES: [&str; 7] =
-        ["keyfobExecCache", "key", "id", "stored", "pid", "apiVersion", "credential"];
-
-    fn read(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
-        match name {
-            "keyfobExecCache" => self.format = item.integer()?,
-            "key" => item.read_text(&mut self.key)?,
-            "id" => item.read_text(&mut self.id)?,
-            "stored" => self.stored = item.timestamp()?,
-            "pid" => self.pid = item.integer()?.unwrap_or_default(),
-            "apiVersion" => item.read_text(&mut self.version)?,
-            _ => self.credential = Some(item.node().into()),
-        }
-        Ok(())
-    }
+    const TABLE: &FieldTable<Self> = &[
+        ("keyfobExecCache", |fields, item| {
+            fields.format = item.integer()?;
+            Ok(())
+        }),
+        ("key", |fields, item| item.read_text(&mut fields.key)),
+        ("id", |fields, item| item.read_text(&mut fields.id)),
+        ("stored", |fields, item| {
+            fields.stored = item.timestamp()?;
+            Ok(())
+        }),
+        ("pid", |fields, item| {
+            fields.pid = item.integer()?.unwrap_or_default();
+            Ok(())
+        }),
+        ("apiVersion", |fields, item| item.read_text(&mut fields.version)),
+        ("credential", |fields, item| {
+            fields.credential = Some(item.node().into());
+            Ok(())
+        }),
+    ];
 }
 
 /// A fifth of its life and five minutes at most, or what is wanted; never more than half of its life, or each command would

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use keyfob_api::{
     JsonWriter, Timestamp,
-    document::{Document, FieldError, Item, Reading},
+    document::{Document, FieldTable, Reading},
 };
 use keyfob_exec::shortened;
 
@@ -73,7 +73,7 @@ impl Record {
         let mut fields = Fields::default();
         let reading = Reading::default();
         let root = reading.root(&document.root);
-        root.object(&Fields::NAMES, |name, item| fields.read(name, item)).ok()?;
+        root.read_fields(Fields::TABLE, &mut fields).ok()?;
         let state = STATES.iter().find(|row| row.0 == fields.state)?.1;
         Some(Self { run: fields.run?, pid: fields.pid?, at: fields.at?, state, text: fields.text })
     }
@@ -89,18 +89,22 @@ struct Fields {
 }
 
 impl Fields {
-    const NAMES: [&str; 5] = ["run", "pid", "at", "state", "text"];
-
-    fn read(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
-        match name {
-            "run" => self.run = item.integer()?,
-            "pid" => self.pid = item.integer()?,
-            "at" => self.at = item.timestamp()?,
-            "state" => item.read_text(&mut self.state)?,
-            _ => item.read_text(&mut self.text)?,
-        }
-        Ok(())
-    }
+    const TABLE: &FieldTable<Self> = &[
+        ("run", |fields, item| {
+            fields.run = item.integer()?;
+            Ok(())
+        }),
+        ("pid", |fields, item| {
+            fields.pid = item.integer()?;
+            Ok(())
+        }),
+        ("at", |fields, item| {
+            fields.at = item.timestamp()?;
+            Ok(())
+        }),
+        ("state", |fields, item| item.read_text(&mut fields.state)),
+        ("text", |fields, item| item.read_text(&mut fields.text)),
+    ];
 }
 
 #[cfg(test)]
