@@ -15,7 +15,9 @@ use base64::{
 };
 use keyfob_api::{
     InvalidField, JsonWriter, Secret,
-    document::{Document, FieldError, Item, JsonError, Kind, Node, Position, Reading, Value},
+    document::{
+        Document, FieldError, FieldTable, Item, JsonError, Kind, Node, Position, Reading, Value,
+    },
 };
 use thiserror::Error;
 
@@ -28,12 +30,7 @@ pub struct DockerConfig(Vec<(String, Login)>);
 impl DockerConfig {
     /// Reads a `config.json`.
     pub fn read_json(text: &[u8]) -> Result<Self, DockerConfigError> {
-        Self::read_with(text, |root, found| {
-            root.object_in_any_case(&["auths", "HttpHeaders"], |name, item| match name {
-                "auths" => found.map(item),
-                _ => item.entries(|_, header| header.string().map(drop)).map(drop),
-            })
-        })
+        Self::read_with(text, |root, found| root.read_fields_in_any_case(Found::FIELDS, found))
     }
 
     /// Reads a `.dockercfg`.
@@ -150,7 +147,24 @@ struct Found {
     bad_auth: Option<Position>,
 }
 
+/// A login's own fields; and `auth`, which has both in one, with its place.
+const ENTRY: &FieldTable<(Login, Secret<String>, Position)> = &[
+    ("username", |(login, ..), item| read_boxed(item, &mut login.username)),
+    ("password", |(login, ..), item| item.read_secret(&mut login.password)),
+    ("email", |(login, ..), item| read_boxed(item, &mut login.email)),
+    ("auth", |(_, auth, at), item| {
+        *at = item.node().at;
+        item.read_secret(auth)
+    }),
+];
+
 impl Found {
+    const FIELDS: &FieldTable<Self> = &[
+        ("auths", Self::map),
+        // Nothing of them is kept, but they must be texts.
+        ("HttpHeaders", |_, item| item.entries(|_, header| header.string().map(drop)).map(drop)),
+    ];
+
     /// A map from keys to logins. A second one adds to the first, `null` takes it away.
     fn map(&mut self, item: Item<'_>) -> Result<(), FieldError> {
         let is_map = item.entries(|key, entry| {
@@ -166,20 +180,9 @@ impl Found {
 
     /// A login; `null` is an empty one. A wrong `auth` is remembered and reading goes on.
     fn entry(&mut self, item: Item<'_>) -> Result<Login, FieldError> {
-        let (mut login, mut auth) = (Login::default(), (Secret::default(), item.node().at));
-        item.object_in_any_case(
-            &["username", "password", "email", "auth"],
-            |name, item| match name {
-                "username" => read_boxed(item, &mut login.username),
-                "email" => read_boxed(item, &mut login.email),
-                "password" => item.read_secret(&mut login.password),
-                _ => {
-                    auth.1 = item.node().at;
-                    item.read_secret(&mut auth.0)
-                }
-            },
-        )?;
-        let (auth, at) = auth;
+        let mut written = (Login::default(), Secret::default(), item.node().at);
+        item.read_fields_in_any_case(ENTRY, &mut written)?;
+        let (login, auth, at) = written;
         if auth.expose().is_empty() {
             return Ok(login);
         }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use keyfob_api::{
     InvalidField, Secret,
-    document::{Document, DocumentError, FieldError, Item, Node, Reading, Value, documents},
+    document::{
+        Document, DocumentError, FieldError, FieldTable, Item, Node, Reading, Value, documents,
+    },
 };
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -190,6 +192,12 @@ fn items(list: Item<'_>) -> Result<Vec<PullSecret>, FieldError> {
     Ok(secrets)
 }
 
+const COORDINATES: &FieldTable<SecretCoordinates> = &[
+    ("uid", |secret, item| item.read_text(&mut secret.uid)),
+    ("namespace", |secret, item| item.read_text(&mut secret.namespace)),
+    ("name", |secret, item| item.read_text(&mut secret.name)),
+];
+
 /// An object that may be a Secret.
 #[derive(Default)]
 struct Object {
@@ -200,20 +208,28 @@ struct Object {
 }
 
 impl Object {
+    const META: &FieldTable<Self> = &[
+        ("apiVersion", |object, item| item.read_text(&mut object.api_version)),
+        ("kind", |object, item| item.read_text(&mut object.kind)),
+    ];
+
+    const SECRET: &FieldTable<Self> = &[
+        ("metadata", |object, item| {
+            item.read_fields(COORDINATES, &mut object.secret.coordinates).map(drop)
+        }),
+        ("type", |object, item| item.read_text(&mut object.secret.secret_type)),
+        ("data", |object, item| item.entries(|key, value| object.data(key, value)).map(drop)),
+        ("stringData", |object, item| {
+            item.entries(|key, value| object.string_data(key, value)).map(drop)
+        }),
+    ];
+
     /// Reads the fields of a Secret. If it is something else, they are not there or not read.
     fn read(item: Item<'_>) -> Result<Self, FieldError> {
         let mut object = Self::default();
-        item.object(&["apiVersion", "kind"], |name, item| match name {
-            "kind" => item.read_text(&mut object.kind),
-            _ => item.read_text(&mut object.api_version),
-        })?;
+        item.read_fields(Self::META, &mut object)?;
         if matches!(object.kind.as_str(), "Secret" | "") {
-            item.object(&["metadata", "type", "data", "stringData"], |name, item| match name {
-                "metadata" => object.metadata(item),
-                "type" => item.read_text(&mut object.secret.secret_type),
-                "data" => item.entries(|key, value| object.data(key, value)).map(drop),
-                _ => item.entries(|key, value| object.string_data(key, value)).map(drop),
-            })?;
+            item.read_fields(Self::SECRET, &mut object)?;
         }
         Ok(object)
     }
@@ -222,16 +238,6 @@ impl Object {
     fn secret(mut self) -> PullSecret {
         self.secret.data.append(&mut self.plain);
         self.secret
-    }
-
-    fn metadata(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        let SecretCoordinates { uid, namespace, name } = &mut self.secret.coordinates;
-        let read = |field: &str, item: Item<'_>| match field {
-            "uid" => item.read_text(uid),
-            "namespace" => item.read_text(namespace),
-            _ => item.read_text(name),
-        };
-        item.object(&["uid", "namespace", "name"], read).map(drop)
     }
 
     fn data(&mut self, key: &Secret<String>, value: Item<'_>) -> Result<(), FieldError> {
