@@ -5,7 +5,7 @@
 
 use keyfob_api::{
     FeatureGates, Quoted,
-    document::{Document, DocumentError, FieldError, Item, Reading},
+    document::{Document, DocumentError, FieldError, FieldTable, Item, Reading},
 };
 use thiserror::Error;
 
@@ -24,16 +24,16 @@ pub struct VerificationSettings {
 impl VerificationSettings {
     /// Reads them out of the text of a `KubeletConfiguration`, YAML or JSON. What else it says is not judged.
     pub fn read(text: &[u8]) -> Result<Self, VerificationSettingsError> {
+        const FIELDS: &FieldTable<(String, String, VerificationSettings)> = &[
+            ("kind", |(kind, ..), item| item.read_text(kind)),
+            ("apiVersion", |(_, api_version, _), item| item.read_text(api_version)),
+            (POLICY, |(.., settings), item| item.read_text(&mut settings.policy)),
+            (ALLOWLIST, |(.., settings), item| read_texts(item, &mut settings.allowlist)),
+        ];
         let document = Document::read(text)?;
-        let (mut kind, mut api_version, mut settings) = <(String, String, Self)>::default();
-        let reading = Reading::default();
-        let fields = ["kind", "apiVersion", POLICY, ALLOWLIST];
-        reading.root(&document.root).object(&fields, |name, item| match name {
-            "kind" => item.read_text(&mut kind),
-            "apiVersion" => item.read_text(&mut api_version),
-            POLICY => item.read_text(&mut settings.policy),
-            _ => read_texts(item, &mut settings.allowlist),
-        })?;
+        let mut read = Default::default();
+        Reading::default().root(&document.root).read_fields(FIELDS, &mut read)?;
+        let (kind, api_version, settings) = read;
         if (kind.as_str(), api_version.as_str()) != (KIND, API_VERSION) {
             return Err(VerificationSettingsError::Kind);
         }
