@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use keyfob_api::document::{Document, FieldError, Item, Reading, documents};
+use keyfob_api::document::{Document, FieldError, FieldTable, Item, Reading, documents};
 
 use crate::identity::ServiceAccount;
 
@@ -31,6 +31,13 @@ struct Object {
 }
 
 impl Object {
+    const METADATA: &FieldTable<Self> = &[
+        ("namespace", |object, item| item.read_text(&mut object.namespace)),
+        ("name", |object, item| item.read_text(&mut object.name)),
+        ("uid", |object, item| item.read_text(&mut object.uid)),
+        ("annotations", Self::annotations),
+    ];
+
     /// Takes the object if it is an account, and those that a list holds. In a list of accounts an item need not say that
     /// it is one.
     fn collect(item: Item<'_>, kind: &str, into: &mut Vec<Account>) -> Result<(), FieldError> {
@@ -38,7 +45,9 @@ impl Object {
         item.object(&["kind"], |_, item| item.read_text(&mut object.kind))?;
         let item_kind = match object.kind.as_str() {
             "ServiceAccount" => {
-                item.object(&["metadata"], |_, item| object.metadata(item))?;
+                item.object(&["metadata"], |_, item| {
+                    item.read_fields(Self::METADATA, &mut object).map(drop)
+                })?;
                 into.push(object.account());
                 return Ok(());
             }
@@ -48,16 +57,6 @@ impl Object {
         };
         item.object(&["items"], |_, items| {
             items.elements(|_, item| Self::collect(item, item_kind, into)).map(drop)
-        })?;
-        Ok(())
-    }
-
-    fn metadata(&mut self, item: Item<'_>) -> Result<(), FieldError> {
-        item.object(&["namespace", "name", "uid", "annotations"], |name, item| match name {
-            "namespace" => item.read_text(&mut self.namespace),
-            "name" => item.read_text(&mut self.name),
-            "uid" => item.read_text(&mut self.uid),
-            _ => self.annotations(item),
         })?;
         Ok(())
     }
