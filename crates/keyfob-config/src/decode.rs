@@ -116,11 +116,7 @@ impl Reader {
         let version = self.version;
         let fields = fields.iter().filter(|field| field.versions.contain(version));
         let fields: Vec<_> = fields.map(|field| (version.name(field.name), field)).collect();
-        let known: Vec<&str> = fields.iter().map(|field| field.0.as_ref()).collect();
-        item.object(&known, |name, item| {
-            let mut named = fields.iter().filter(|field| field.0 == name);
-            named.try_for_each(|(_, field)| self.field(item, field, path, target))
-        })
+        item.rows(&fields, |field, item| self.field(item, field, path, target))
     }
 
     fn field<T>(

@@ -10,7 +10,7 @@
 
 use keyfob_api::{
     Secret,
-    document::{FieldError, Item, Kind},
+    document::{FieldError, FieldTable, Item, Kind},
 };
 
 use super::{
@@ -30,6 +30,11 @@ pub(super) const FIRST_KEP_FIELDS: &[Field<ProviderConfig>] = &[
     Field::new("extraArgs", Access::ExtraArguments(lens!(env))),
 ];
 
+const EXTRA_ARGUMENT: &FieldTable<(String, Secret<String>)> = &[
+    ("name", |(name, _), item| item.read_text(name)),
+    ("value", |(_, value), item| item.read_secret(value)),
+];
+
 /// A list of names and values as in the KEP's types, or a map as in its example. Values are texts: YAML has already
 /// changed a bare `012` or `no` when it comes here, so that nobody can tell what was meant.
 pub(super) fn extra_arguments(item: Item<'_>) -> Result<Vec<EnvVar>, FieldError> {
@@ -44,10 +49,9 @@ pub(super) fn extra_arguments(item: Item<'_>) -> Result<Vec<EnvVar>, FieldError>
         return Ok(variables);
     }
     item.elements(|_, item| {
-        let (mut name, mut value) = (String::new(), Secret::default());
-        item.object(&["name", "value"], |field, item| {
-            if field == "name" { item.read_text(&mut name) } else { item.read_secret(&mut value) }
-        })?;
+        let mut argument = Default::default();
+        item.read_fields(EXTRA_ARGUMENT, &mut argument)?;
+        let (name, value) = argument;
         variables.push(variable(&name, value));
         Ok(())
     })?;
