@@ -63,8 +63,7 @@ fn check_kind(root: Item<'_>) -> Result<(), KubeconfigError> {
     Err(KubeconfigError::Kind { kind, version, at })
 }
 
-/// The fields of an object, each with the function that reads it: a field without a function does not compile, so a name that
-/// is added to a table cannot be read as another field.
+/// Like [`FieldTable`](keyfob_api::document::FieldTable), for readers that note names which a list has twice.
 type Fields<T> = [(&'static str, ReadField<T>)];
 
 /// Reads one field into its place.
@@ -181,11 +180,7 @@ impl Decoder {
         target: &mut T,
         item: Item<'_>,
     ) -> Result<bool, FieldError> {
-        let names: Vec<&str> = fields.iter().map(|field| field.0).collect();
-        item.object(&names, |name, item| {
-            let mut matching = fields.iter().filter(|field| field.0 == name);
-            matching.try_for_each(|(_, read)| read(self, target, item))
-        })
+        item.rows(fields, |read, item| read(self, target, item))
     }
 
     /// Like [`Decoder::object`], but forgets what an earlier field of the same name said.

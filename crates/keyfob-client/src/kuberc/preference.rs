@@ -1,7 +1,7 @@
 //! The `Preference` of a kuberc.
 
 use keyfob_api::document::{
-    Document, DocumentError, DuplicateKey, FieldError, Item, Reading, Value, documents,
+    Document, DocumentError, DuplicateKey, FieldError, FieldTable, Item, Reading, Value, documents,
 };
 use thiserror::Error;
 
@@ -13,10 +13,34 @@ const POLICY: &str = "credentialPluginPolicy";
 const ALLOWLIST: &str = "credentialPluginAllowlist";
 
 /// The fields of each version; the older one has none about plugins.
-const VERSIONS: [(&str, &[&str]); 2] = [
-    ("v1beta1", &["apiVersion", "kind", "defaults", "aliases", POLICY, ALLOWLIST]),
-    ("v1alpha1", &["apiVersion", "kind", "overrides", "aliases"]),
+const VERSIONS: [(&str, &FieldTable<Read>); 2] = [
+    (
+        "v1beta1",
+        &[
+            ("apiVersion", elsewhere),
+            ("kind", elsewhere),
+            ("defaults", elsewhere),
+            ("aliases", elsewhere),
+            (POLICY, |read, item| item.read_text(&mut read.policy)),
+            (ALLOWLIST, Read::allowlist),
+        ],
+    ),
+    (
+        "v1alpha1",
+        &[
+            ("apiVersion", elsewhere),
+            ("kind", elsewhere),
+            ("overrides", elsewhere),
+            ("aliases", elsewhere),
+        ],
+    ),
 ];
+
+/// A field that is read before, or means nothing for plugins.
+#[expect(clippy::unnecessary_wraps, reason = "a reader of a table")]
+fn elsewhere(_: &mut Read, _: Item<'_>) -> Result<(), FieldError> {
+    Ok(())
+}
 
 /// What a kuberc says about plugins, and what in it means nothing.
 #[derive(Debug, Default)]
@@ -44,10 +68,10 @@ impl Preference {
         if is_empty { Ok(None) } else { Err(PreferenceError::NoPreference) }
     }
 
-    fn of(document: &Document, fields: &[&str]) -> Result<Self, Problem> {
+    fn of(document: &Document, fields: &FieldTable<Read>) -> Result<Self, Problem> {
         let mut read = Read::default();
         let reading = Reading::default();
-        reading.root(&document.root).object(fields, |name, item| read.field(name, item))?;
+        reading.root(&document.root).read_fields(fields, &mut read)?;
         let duplicates = document.duplicates.iter().map(DuplicateKey::message);
         let issues = reading.into_issues();
         let more = Some(document.more_duplicates).filter(|more| *more > 0);
@@ -59,12 +83,14 @@ impl Preference {
 }
 
 /// The fields that a document may have, if it is a preference.
-fn known_fields(document: &Document) -> Result<Option<&'static [&'static str]>, FieldError> {
-    let (mut api_version, mut kind) = (String::new(), String::new());
-    let reading = Reading::default();
-    reading.root(&document.root).object_in_any_case(&["apiVersion", "kind"], |name, item| {
-        item.read_text(if name == "kind" { &mut kind } else { &mut api_version })
-    })?;
+fn known_fields(document: &Document) -> Result<Option<&'static FieldTable<Read>>, FieldError> {
+    const FIELDS: &FieldTable<(String, String)> = &[
+        ("apiVersion", |(api_version, _), item| item.read_text(api_version)),
+        ("kind", |(_, kind), item| item.read_text(kind)),
+    ];
+    let mut read = Default::default();
+    Reading::default().root(&document.root).read_fields_in_any_case(FIELDS, &mut read)?;
+    let (api_version, kind) = read;
     let version = match api_version.split_once('/') {
         Some((GROUP, version)) if kind == KIND => version,
         _ => return Ok(None),
@@ -87,20 +113,16 @@ struct Entry {
 }
 
 impl Read {
-    fn field(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
-        match name {
-            POLICY => item.read_text(&mut self.policy),
-            ALLOWLIST => {
-                let mut entries = Vec::new();
-                let is_list = item.elements(|_, item| {
-                    entries.push(Entry::read(item)?);
-                    Ok(())
-                })?;
-                self.entries = is_list.then_some(entries);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+    fn allowlist(&mut self, item: Item<'_>) -> Result<(), FieldError> {
+        let mut entries = Vec::new();
+        let is_list = item.elements(|_, item| {
+            let mut entry = Entry::default();
+            item.read_fields(Entry::FIELDS, &mut entry)?;
+            entries.push(entry);
+            Ok(())
+        })?;
+        self.entries = is_list.then_some(entries);
+        Ok(())
     }
 
     fn policy(self) -> Result<PluginPolicy, Problem> {
@@ -113,13 +135,10 @@ impl Read {
 }
 
 impl Entry {
-    fn read(item: Item<'_>) -> Result<Self, FieldError> {
-        let mut entry = Self::default();
-        item.object(&["name", "command"], |name, item| {
-            item.read_text(if name == "name" { &mut entry.name } else { &mut entry.command })
-        })?;
-        Ok(entry)
-    }
+    const FIELDS: &FieldTable<Self> = &[
+        ("name", |entry, item| item.read_text(&mut entry.name)),
+        ("command", |entry, item| item.read_text(&mut entry.command)),
+    ];
 
     /// Both may be said if they say the same. That neither is, is for whoever validates the policy.
     fn command(self, index: usize) -> Result<String, Problem> {
