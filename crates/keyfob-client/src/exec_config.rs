@@ -23,6 +23,9 @@ pub struct ExecConfig {
     /// Variables over the host's environment, in order. Any value may be a secret.
     pub env: Vec<(String, Secret<String>)>,
     /// The version of `ExecCredential` to speak: the full name, as it is written.
+    ///
+    /// A text, because a kubeconfig may have a version that nobody knows until a credential is wanted, as in client-go. Then
+    /// [`Authenticators::get`](crate::Authenticators::get) parses it, or refuses it in client-go's words, which quote it.
     pub api_version: String,
     /// What to tell a person whose plugin is not installed.
     pub install_hint: String,
@@ -51,7 +54,8 @@ pub enum InteractiveMode {
     IfAvailable,
     /// It is not run without one.
     Always,
-    /// Something else was said.
+    /// Something else was said. The validation of a kubeconfig refuses it; if a program wrote it, it is refused when a credential is
+    /// wanted, as in client-go.
     Unknown(String),
 }
 
