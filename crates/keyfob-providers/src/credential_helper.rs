@@ -7,7 +7,7 @@ use std::{str::FromStr, time::Duration};
 
 use keyfob_api::{
     InvalidField, Redactor, Secret,
-    document::{Document, Reading},
+    document::{Document, FieldTable, Reading},
 };
 use keyfob_exec::{Finished, Invocation, Program, Status, Stdin, shortened};
 use keyfob_plugin::{Doing as _, Failure, ImageRequest};
@@ -107,16 +107,18 @@ fn servers(registry: &str) -> Vec<String> {
 }
 
 impl HelperLogin {
+    const FIELDS: &FieldTable<Self> = &[
+        ("Username", |login, item| item.read_text(&mut login.username)),
+        ("Secret", |login, item| item.read_secret(&mut login.password)),
+    ];
+
     /// As Go reads it: names in any case, unknown ones ignored. No error quotes what was printed.
     fn read(stdout: &[u8]) -> Result<Self, Failure> {
         let document = Document::read_json(stdout)?;
         let mut login = Self::default();
         Reading::default()
             .root(&document.root)
-            .object_in_any_case(&["Username", "Secret"], |name, item| match name {
-                "Username" => item.read_text(&mut login.username),
-                _ => item.read_secret(&mut login.password),
-            })
+            .read_fields_in_any_case(Self::FIELDS, &mut login)
             .map_err(InvalidField::from)?;
         if login.username.is_empty() && !login.password.expose().is_empty() {
             return Err(Failure::new("it has a password and no user name"));

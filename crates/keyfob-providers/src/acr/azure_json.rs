@@ -6,7 +6,7 @@ use std::path::Path;
 
 use keyfob_api::{
     Secret,
-    document::{Document, FieldError, Item, Reading},
+    document::{Document, FieldError, FieldTable, Item, Reading},
 };
 use keyfob_exec::{Environment, read_bounded};
 use keyfob_plugin::{Doing as _, Failure};
@@ -47,20 +47,28 @@ pub(super) enum Managed {
     ResourceId(String),
 }
 
-const FIELDS: [&str; 10] = [
-    "cloud",
-    "tenantId",
-    "resourceManagerEndpoint",
-    "aadClientId",
-    "aadClientSecret",
-    "aadClientCertPath",
-    "aadFederatedTokenFile",
-    "userAssignedIdentityID",
-    "useManagedIdentityExtension",
-    "useFederatedWorkloadIdentityExtension",
-];
-
 impl AzureJson {
+    const FIELDS: &FieldTable<Self> = &[
+        ("cloud", |config, item| item.read_text(&mut config.cloud)),
+        ("tenantId", |config, item| item.read_text(&mut config.tenant_id)),
+        ("resourceManagerEndpoint", |config, item| {
+            item.read_text(&mut config.resource_manager_endpoint)
+        }),
+        ("aadClientId", |config, item| item.read_text(&mut config.client_id)),
+        ("aadClientSecret", |config, item| item.read_secret(&mut config.client_secret)),
+        ("aadClientCertPath", |config, item| item.read_text(&mut config.client_certificate)),
+        ("aadFederatedTokenFile", |config, item| item.read_text(&mut config.federated_token_file)),
+        ("userAssignedIdentityID", |config, item| {
+            item.read_text(&mut config.user_assigned_identity)
+        }),
+        ("useManagedIdentityExtension", |config, item| {
+            read_bool(&mut config.managed_identity, item)
+        }),
+        ("useFederatedWorkloadIdentityExtension", |config, item| {
+            read_bool(&mut config.federated_identity, item)
+        }),
+    ];
+
     /// Reads the file.
     pub(super) fn load(path: &Path) -> Result<Self, Failure> {
         let doing = format!("failed to load config {}", path.display());
@@ -79,23 +87,8 @@ impl AzureJson {
         let mut config = Self::default();
         Reading::default()
             .root(&document.root)
-            .object_in_any_case(&FIELDS, |name, item| config.field(name, item))?;
+            .read_fields_in_any_case(Self::FIELDS, &mut config)?;
         Ok(config)
-    }
-
-    fn field(&mut self, name: &str, item: Item<'_>) -> Result<(), FieldError> {
-        match name {
-            "cloud" => item.read_text(&mut self.cloud),
-            "tenantId" => item.read_text(&mut self.tenant_id),
-            "resourceManagerEndpoint" => item.read_text(&mut self.resource_manager_endpoint),
-            "aadClientId" => item.read_text(&mut self.client_id),
-            "aadClientSecret" => item.read_secret(&mut self.client_secret),
-            "aadClientCertPath" => item.read_text(&mut self.client_certificate),
-            "aadFederatedTokenFile" => item.read_text(&mut self.federated_token_file),
-            "userAssignedIdentityID" => item.read_text(&mut self.user_assigned_identity),
-            "useManagedIdentityExtension" => read_bool(&mut self.managed_identity, item),
-            _ => read_bool(&mut self.federated_identity, item),
-        }
     }
 
     /// Who the node is by this file, or by the environment of a federated workload.

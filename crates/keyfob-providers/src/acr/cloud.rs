@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keyfob_api::document::{Document, Reading};
+use keyfob_api::document::{Document, FieldTable, Reading};
 use keyfob_exec::{Environment, read_bounded};
 use keyfob_plugin::{Call, Doing as _, Failure};
 use serde::Deserialize;
@@ -45,6 +45,11 @@ struct Suffixes {
 }
 
 impl Cloud {
+    const FIELDS: &FieldTable<Self> = &[
+        ("activeDirectoryEndpoint", |cloud, item| item.read_text(&mut cloud.authority)),
+        ("containerRegistryDNSSuffix", |cloud, item| item.read_text(&mut cloud.registry_suffix)),
+    ];
+
     /// The cloud that `azure.json` names or points to.
     pub(super) async fn of(
         config: &AzureJson,
@@ -85,13 +90,9 @@ impl Cloud {
         let text = read_bounded(path, LARGEST_FILE).doing(&doing)?;
         let document = Document::read(text.expose()).doing(&doing)?;
         let mut cloud = Self::named("");
-        let known = ["activeDirectoryEndpoint", "containerRegistryDNSSuffix"];
         Reading::default()
             .root(&document.root)
-            .object_in_any_case(&known, |name, item| match name {
-                "activeDirectoryEndpoint" => item.read_text(&mut cloud.authority),
-                _ => item.read_text(&mut cloud.registry_suffix),
-            })
+            .read_fields_in_any_case(Self::FIELDS, &mut cloud)
             .doing(doing)?;
         Ok(cloud)
     }

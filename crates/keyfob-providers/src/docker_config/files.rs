@@ -9,7 +9,7 @@ use std::{
 
 use keyfob_api::{
     InvalidField,
-    document::{Document, Reading},
+    document::{Document, FieldTable, Reading},
 };
 use keyfob_exec::SystemClock;
 use keyfob_keyring::{Logins, NodeDockerConfig};
@@ -62,22 +62,35 @@ pub(super) fn helper(path: &Path, registry: &str) -> Result<Option<CredentialHel
 
 fn helper_name(text: &[u8], registry: &str) -> Result<Option<String>, Failure> {
     let document = Document::read_json(text)?;
-    let (mut own, mut of_all) = (None, String::new());
+    let mut named = NamedHelpers { registry: registry.to_owned(), ..NamedHelpers::default() };
     Reading::default()
         .root(&document.root)
-        .object_in_any_case(&["credHelpers", "credsStore"], |name, item| match name {
-            "credsStore" => item.read_text(&mut of_all),
-            _ => item
-                .entries(|server, helper| {
-                    if names(server.expose(), registry) {
-                        helper.read_text(own.get_or_insert_default())?;
-                    }
-                    Ok(())
-                })
-                .map(drop),
-        })
+        .read_fields_in_any_case(NamedHelpers::FIELDS, &mut named)
         .map_err(InvalidField::from)?;
-    Ok(own.or(Some(of_all)).filter(|name| !name.is_empty()))
+    Ok(named.own.or(Some(named.of_all)).filter(|name| !name.is_empty()))
+}
+
+/// The helpers of a file that count for a registry.
+#[derive(Default)]
+struct NamedHelpers {
+    registry: String,
+    own: Option<String>,
+    of_all: String,
+}
+
+impl NamedHelpers {
+    const FIELDS: &FieldTable<Self> = &[
+        ("credHelpers", |named, item| {
+            item.entries(|server, helper| {
+                if names(server.expose(), &named.registry) {
+                    helper.read_text(named.own.get_or_insert_default())?;
+                }
+                Ok(())
+            })
+            .map(drop)
+        }),
+        ("credsStore", |named, item| item.read_text(&mut named.of_all)),
+    ];
 }
 
 /// Whether a key of `credHelpers` is the name of a registry; Docker Hub has several.
