@@ -29,6 +29,8 @@ pub struct Pull {
     only_as_pod: bool,
     /// How long a cached answer must still be valid; zero if it only must not have expired.
     fresh_for: Duration,
+    /// Whose turn is taken by plugin runs for it; nothing if they come first.
+    caller: Option<Arc<str>>,
 }
 
 impl Pull {
@@ -54,6 +56,7 @@ impl Pull {
             only: None,
             only_as_pod: false,
             fresh_for: Duration::ZERO,
+            caller: None,
         }
     }
 
@@ -114,6 +117,16 @@ impl Pull {
         self
     }
 
+    /// For a caller that takes turns with others when plugin runs must wait for each other: see
+    /// [`HostOptions::max_runs_per_provider`](crate::HostOptions::max_runs_per_provider). Equal names are one caller.
+    ///
+    /// By default, a pull is for nobody in particular, and its runs come first.
+    #[must_use]
+    pub fn for_caller(mut self, caller: impl Into<Arc<str>>) -> Self {
+        self.caller = Some(caller.into());
+        self
+    }
+
     /// The same pull of an image from somewhere else, as from a mirror: whoever pulls brings the same along.
     #[must_use]
     pub fn elsewhere(&self, image: &ImageRef) -> Self {
@@ -149,6 +162,11 @@ impl Pull {
     /// How long a cached answer must still be valid.
     pub(crate) fn wanted_lifetime(&self) -> Duration {
         self.fresh_for
+    }
+
+    /// Whose turn its runs take.
+    pub(crate) fn caller(&self) -> Option<&Arc<str>> {
+        self.caller.as_ref()
     }
 
     /// The token that came with the pull.

@@ -20,9 +20,12 @@ pub struct HostOptions {
     pub refresh_ahead: Option<Duration>,
     /// How many answers each provider may keep. A kubelet has no limit.
     pub max_cache_entries: Option<NonZeroUsize>,
-    /// How many processes of one provider may run at once. Further runs wait in the order in which they were asked for, and the
-    /// deadline of each begins when it starts. A run whose callers have all left before its turn is not started. A kubelet has no
-    /// limit.
+    /// How many processes of one provider may run at once. Further runs wait, and the deadline of each begins when it starts. A run
+    /// whose callers have all left before its turn is not started. A kubelet has no limit.
+    ///
+    /// Runs start in the order in which they were asked for. But those for [callers](crate::Pull::for_caller) that are told apart wait
+    /// for all others, leave one place to them, and take turns: the caller with the fewest runs is next, and one caller leaves a place
+    /// to the others. With two places all callers share one, and with one place everybody shares it.
     pub max_runs_per_provider: Option<NonZeroUsize>,
     /// Whether a pull without credentials is tried after all credentials were refused. A kubelet tries it only if there
     /// are none.

@@ -6,9 +6,9 @@
 
 mod answer;
 mod run;
+mod turns;
 
 use std::{
-    num::NonZeroUsize,
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -21,7 +21,7 @@ use keyfob_exec::{
     single_flight::{Group, Waiter},
 };
 use keyfob_keyring::{Logins, ServiceAccountCoordinates, Source};
-use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
+use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
     CachedAnswer, CallError, HostOptions, Identity, KeyTooLong, PluginAttempt, PluginObserver,
@@ -34,6 +34,7 @@ use crate::{
     question::{HeldQuestion, Question},
 };
 pub use run::FAILURES_LOG_TARGET;
+use turns::{Claim, Turns};
 
 /// What all providers of a host stand in.
 #[derive(Debug)]
@@ -65,8 +66,8 @@ pub(crate) struct Provider {
     plugin: Plugin,
     cache: Cache,
     runs: Group<RunOutcome>,
-    /// A permit for each process that may run at once; `None` if any number may.
-    slots: Option<Semaphore>,
+    /// The places for processes; `None` if any number may run at once.
+    turns: Option<Arc<Turns>>,
     failures: Failures,
     metrics: PluginMetrics,
     around: Arc<Surroundings>,
@@ -121,6 +122,8 @@ pub(crate) enum Pending {
 pub(crate) struct InFlight {
     question: Arc<HeldQuestion>,
     waiter: Waiter<RunOutcome>,
+    /// Keeps the run in the queue.
+    _claim: Option<Claim>,
 }
 
 impl Provider {
@@ -132,7 +135,7 @@ impl Provider {
             plugin: Plugin::new(&config, name.clone(), around.plugins.clone(), options),
             cache: Cache::new(around.clock.now(), options.max_cache_entries),
             runs: Group::default(),
-            slots: options.max_runs_per_provider.map(slots),
+            turns: options.max_runs_per_provider.map(Turns::new),
             failures: Failures::new(options.backoff),
             source: Source::provider(name.clone()),
             name,
@@ -318,8 +321,4 @@ impl Provider {
         self.log_as(pull.image(), identity, &error);
         ProviderOutcome::Failed(Arc::new(error))
     }
-}
-
-fn slots(most: NonZeroUsize) -> Semaphore {
-    Semaphore::new(most.get().min(Semaphore::MAX_PERMITS))
 }

@@ -21,6 +21,8 @@ pub(crate) struct Question<'a> {
     pub(crate) flight_key: &'a [u8],
     /// How long a cached answer must still be valid.
     pub(crate) fresh_for: Duration,
+    /// In whose turn a run is; nothing if it comes first.
+    pub(crate) caller: Option<&'a Arc<str>>,
 }
 
 /// A question that can be waited with.
@@ -31,14 +33,21 @@ pub(crate) struct HeldQuestion {
     keys: CacheKeys,
     flight_key: Box<[u8]>,
     fresh_for: Duration,
+    caller: Option<Arc<str>>,
 }
 
 impl<'a> Question<'a> {
     /// Without a service account.
     pub(crate) fn of_nobody(pull: &'a Pull, keys: &'a CacheKeys) -> Self {
         let image = pull.image();
-        let flight_key = image.as_bytes();
-        Self { image, identity: None, keys, flight_key, fresh_for: pull.wanted_lifetime() }
+        Self {
+            image,
+            identity: None,
+            keys,
+            flight_key: image.as_bytes(),
+            fresh_for: pull.wanted_lifetime(),
+            caller: pull.caller(),
+        }
     }
 
     pub(crate) fn account(&self) -> Option<&'a Arc<ServiceAccountCoordinates>> {
@@ -52,6 +61,7 @@ impl<'a> Question<'a> {
             keys: self.keys.clone(),
             flight_key: self.flight_key.into(),
             fresh_for: self.fresh_for,
+            caller: self.caller.cloned(),
         })
     }
 }
@@ -77,12 +87,13 @@ impl HeldQuestion {
             keys,
             flight_key,
             fresh_for: pull.wanted_lifetime(),
+            caller: pull.caller().cloned(),
         })
     }
 
     pub(crate) fn get(&self) -> Question<'_> {
-        let Self { image, identity, keys, flight_key, fresh_for } = self;
-        let (identity, fresh_for) = (identity.as_ref(), *fresh_for);
-        Question { image, identity, keys, flight_key, fresh_for }
+        let Self { image, identity, keys, flight_key, fresh_for, caller } = self;
+        let (identity, fresh_for, caller) = (identity.as_ref(), *fresh_for, caller.as_ref());
+        Question { image, identity, keys, flight_key, fresh_for, caller }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_exec::single_flight::{Leader, Waiter};
+use keyfob_exec::single_flight::Leader;
 
 use super::{InFlight, Obtained, Provider, RunOutcome, Step};
 use crate::{
@@ -30,19 +30,18 @@ impl Provider {
             return Step::Done(hit.into());
         }
         self.metrics.missed();
-        let (waiter, leader) = self.runs.join(question.flight_key);
-        let question = question.hold();
+        let (run, leader) = self.join(question);
         if let Some(leader) = leader {
-            self.start(leader, &question, now);
+            self.start(leader, &run.question, now);
         }
-        Step::Waiting(InFlight { question, waiter })
+        Step::Waiting(run)
     }
 
     /// Waits for a run. If it was to renew a cached answer and failed, that answer is used while it is valid.
     pub(super) async fn wait_for_run(self: &Arc<Self>, run: InFlight) -> ProviderOutcome {
-        let InFlight { question, waiter } = run;
-        let question = question.get();
-        let outcome = self.outcome_of_run(question, waiter).await;
+        let held = run.question.clone();
+        let question = held.get();
+        let outcome = self.outcome_of_run(question, run).await;
         if question.fresh_for.is_zero() || !matches!(outcome, ProviderOutcome::Failed(_)) {
             return outcome;
         }
@@ -54,15 +53,15 @@ impl Provider {
     async fn outcome_of_run(
         self: &Arc<Self>,
         question: Question<'_>,
-        waiter: Waiter<RunOutcome>,
+        run: InFlight,
     ) -> ProviderOutcome {
-        if let Some(outcome) = self.claim(waiter.outcome().await, question) {
+        if let Some(outcome) = self.claim(run.outcome().await, question) {
             return outcome;
         }
         match self.answer(question, self.around.clock.now()) {
             Step::Done(outcome) => outcome,
-            Step::Waiting(InFlight { waiter, .. }) => {
-                let outcome = self.claim(waiter.outcome().await, question);
+            Step::Waiting(run) => {
+                let outcome = self.claim(run.outcome().await, question);
                 outcome.unwrap_or_else(|| ProviderOutcome::Failed(Arc::new(CallError::Lost)))
             }
         }
@@ -99,9 +98,19 @@ impl Provider {
         if self.failures.hold(question.flight_key, now).is_some() {
             return;
         }
-        if let (waiter, Some(leader)) = self.runs.join(question.flight_key) {
-            self.run_plugin(leader, &question.hold(), Some(waiter));
+        if let (run, Some(leader)) = self.join(question) {
+            let question = run.question.clone();
+            self.run_plugin(leader, &question, Some(run));
         }
+    }
+
+    /// Joins the run that answers a question, or is to start one.
+    fn join(&self, question: Question<'_>) -> (InFlight, Option<Leader<RunOutcome>>) {
+        let key = question.flight_key;
+        // Before the flight is joined, so that its run has its turn when it would be this caller's.
+        let claim = self.turns.as_ref().map(|turns| turns.claim(key, question.caller));
+        let (waiter, leader) = self.runs.join(key);
+        (InFlight { question: question.hold(), waiter, _claim: claim }, leader)
     }
 
     /// Finishes at once if the answer was stored since the caller looked in the cache, or if the question is not to be asked now.
@@ -125,5 +134,13 @@ impl Provider {
     pub(super) fn usable_answer(&self, question: Question<'_>, now: SystemTime) -> Option<Hit> {
         let hit = self.cache.get(question.keys, now, None);
         hit.filter(|hit| !hit.is_too_old(now, question.fresh_for))
+    }
+}
+
+impl InFlight {
+    /// Waits for the run. Meanwhile it is wanted.
+    async fn outcome(self) -> Option<RunOutcome> {
+        let Self { waiter, _claim, .. } = self;
+        waiter.outcome().await
     }
 }

@@ -6,12 +6,11 @@ use std::{
 };
 
 use keyfob_api::{CacheKeyType, Chain, ResponseError};
-use keyfob_exec::single_flight::{Leader, Waiter};
+use keyfob_exec::single_flight::Leader;
 use keyfob_keyring::{Logins, ProviderSource, ServiceAccountCoordinates, Source};
-use tokio::sync::SemaphorePermit;
 use tracing::{Instrument as _, Span, field::Empty, trace_span};
 
-use super::{Fetched, Obtained, Provider, RunOutcome};
+use super::{Fetched, InFlight, Obtained, Provider, RunOutcome, turns::Place};
 use crate::{
     CallError, Identity, PodReference,
     cache::Entry,
@@ -23,13 +22,6 @@ use crate::{
 /// operator learns of a failure nowhere else. A program that shows the failures itself may leave these lines out.
 pub const FAILURES_LOG_TARGET: &str = "keyfob_host::provider_failures";
 
-/// A run's turn, as long as it lives.
-struct Turn<'a> {
-    /// Whether other runs had to end first.
-    waited: bool,
-    _slot: Option<SemaphorePermit<'a>>,
-}
-
 impl Provider {
     /// The run belongs to no caller once it has started: they may leave, and its answer is cached. One that still waits for its turn
     /// when its last caller leaves is not
@@ -39,24 +31,33 @@ impl Provider {
         self: &Arc<Self>,
         leader: Leader<RunOutcome>,
         question: &Arc<HeldQuestion>,
-        in_queue: Option<Waiter<RunOutcome>>,
+        in_queue: Option<InFlight>,
     ) {
         let Some(runtime) = self.around.runtime() else {
             return leader.finish(Err(Arc::new(CallError::NoRuntime)));
         };
+        let place = self.turns.as_ref().map(|turns| turns.place(question.get().flight_key));
         let (provider, question) = (self.clone(), question.clone());
         // In the trace of the caller that began it.
         let caller = Span::current();
         runtime.clone().spawn(async move {
+            let waited = matches!(place, Some(Place::Later(_)));
             // Held while the plugin runs.
-            let turn = provider.turn().await;
-            // A caller that asks for many images and leaves must not keep the others waiting.
-            if turn.waited && !leader.is_awaited() {
+            let _turn = match place {
+                None => None,
+                Some(Place::Now(turn)) => Some(turn),
+                Some(Place::Later(turn)) => match turn.await {
+                    Ok(turn) => Some(turn),
+                    // A caller that asks for many images and leaves must not keep the others waiting.
+                    Err(_) => return,
+                },
+            };
+            if waited && !leader.is_awaited() {
                 return;
             }
             // A run that ended meanwhile may have answered this question too, such as that of another pod of the same account. A renewal
             // is not answered by what it renews.
-            if turn.waited && in_queue.is_none() {
+            if waited && in_queue.is_none() {
                 let now = provider.around.clock.now();
                 if let Some(hit) = provider.usable_answer(question.get(), now) {
                     return leader.finish(Ok(Obtained::Found(hit)));
@@ -72,16 +73,6 @@ impl Provider {
             let lost = |_| Err(provider.failed(question.get(), CallError::Lost));
             leader.finish(fetching.await.unwrap_or_else(lost));
         });
-    }
-
-    /// Waits for the run's turn.
-    async fn turn(&self) -> Turn<'_> {
-        let Some(slots) = &self.slots else { return Turn { waited: false, _slot: None } };
-        match slots.try_acquire() {
-            Ok(slot) => Turn { waited: false, _slot: Some(slot) },
-            // Nobody closes the semaphore, so this never fails.
-            Err(_) => Turn { waited: true, _slot: slots.acquire().await.ok() },
-        }
     }
 
     async fn fetch(&self, question: Question<'_>) -> RunOutcome {

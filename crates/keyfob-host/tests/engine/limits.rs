@@ -53,9 +53,17 @@ fn limited(stage: &mut Stage, gate: &Gate, most: Option<usize>) -> Arc<Host> {
     Arc::new(host)
 }
 
-async fn pull(host: &Arc<Host>, image: &'static str) -> JoinHandle<Answer> {
+async fn pull(host: &Arc<Host>, image: &str) -> JoinHandle<Answer> {
+    pulling(host, Pull::parse(image).unwrap()).await
+}
+
+async fn pull_for(host: &Arc<Host>, caller: &str, image: &str) -> JoinHandle<Answer> {
+    pulling(host, Pull::parse(image).unwrap().for_caller(caller)).await
+}
+
+async fn pulling(host: &Arc<Host>, pull: Pull) -> JoinHandle<Answer> {
     let host = host.clone();
-    let pulling = tokio::spawn(async move { ask(&host, image).await });
+    let pulling = tokio::spawn(async move { host.credentials(&pull).await });
     settle().await;
     pulling
 }
@@ -158,4 +166,86 @@ async fn a_run_that_panics_leaves_its_place_to_the_next() {
     assert_eq!(did(&ask(&host, "r.io/broken").await), [("one", "failed")]);
 
     assert_eq!(users(&host, "r.io/app").await, ["ada"]);
+}
+
+#[tokio::test]
+async fn a_caller_that_asks_for_many_images_does_not_keep_a_kubelet_waiting() {
+    let (mut stage, gate) = (Stage::new(Says::Failure), Gate::new());
+    let host = limited(&mut stage, &gate, Some(4));
+    let mut pulls = Vec::new();
+    for number in 0..256 {
+        pulls.push(pull_for(&host, "greedy", &format!("r.io/{number}")).await);
+    }
+    assert_eq!(gate.started(), ["r.io/0", "r.io/1"], "one place is left to others, and one to all");
+
+    let kubelet = pull(&host, "r.io/app").await;
+
+    assert_eq!(gate.started()[2..], ["r.io/app"], "it does not even wait for a run");
+    let more = [pull(&host, "r.io/b").await, pull(&host, "r.io/c").await];
+    assert_eq!(gate.started()[3..], ["r.io/b"], "all places are taken");
+    gate.let_go(1).await;
+    assert_eq!(gate.started()[4..], ["r.io/c"], "whatever place is free");
+    gate.let_go(1000).await;
+    for pull in pulls.into_iter().chain(more).chain([kubelet]) {
+        assert_eq!(did(&pull.await.unwrap())[0].1, "ran");
+    }
+    assert_eq!(gate.started().len(), 259);
+}
+
+#[tokio::test]
+async fn a_kubelet_that_wants_what_a_caller_has_queued_does_not_wait_for_that_caller() {
+    let (mut stage, gate) = (Stage::new(Says::Failure), Gate::new());
+    let host = limited(&mut stage, &gate, Some(4));
+    for image in ["r.io/a", "r.io/b", "r.io/c", "r.io/d", "r.io/wanted"] {
+        pull_for(&host, "greedy", image).await;
+    }
+    assert_eq!(gate.started(), ["r.io/a", "r.io/b"]);
+
+    let kubelet = pull(&host, "r.io/wanted").await;
+
+    assert_eq!(gate.started()[2..], ["r.io/wanted"]);
+    gate.let_go(3).await;
+    assert_eq!(did(&kubelet.await.unwrap()), [("one", "ran")]);
+}
+
+#[tokio::test]
+async fn what_only_a_kubelet_that_has_left_wanted_first_is_the_callers_again() {
+    let (mut stage, gate) = (Stage::new(Says::Failure), Gate::new());
+    let host = limited(&mut stage, &gate, Some(1));
+    for image in ["r.io/a", "r.io/b", "r.io/wanted"] {
+        pull_for(&host, "greedy", image).await;
+    }
+    let leaving = pull(&host, "r.io/wanted").await;
+    leaving.abort();
+    assert!(leaving.await.unwrap_err().is_cancelled());
+    gate.let_go(1).await;
+    assert_eq!(gate.started(), ["r.io/a", "r.io/b"]);
+}
+
+#[tokio::test]
+async fn callers_take_turns() {
+    // One place for each caller and one for the kubelet; then one for both callers.
+    for (most, at_once) in [(3, 2), (2, 1), (1, 1)] {
+        let (mut stage, gate) = (Stage::new(Says::Failure), Gate::new());
+        let host = limited(&mut stage, &gate, Some(most));
+        let mut pulls = Vec::new();
+        for number in 0..50 {
+            pulls.push(pull_for(&host, "greedy", &format!("r.io/{number}")).await);
+        }
+        for image in ["r.io/x", "r.io/y", "r.io/z"] {
+            pulls.push(pull_for(&host, "modest", image).await);
+        }
+        // The last one is what the other caller asked for first.
+        pulls.push(pull_for(&host, "modest", "r.io/49").await);
+        gate.let_go(8 - at_once).await;
+        let started = gate.started();
+        assert_eq!(started.len(), 8, "{started:?}");
+        for image in ["r.io/x", "r.io/y", "r.io/z", "r.io/49"] {
+            assert!(started.iter().any(|each| each == image), "{most}: {started:?}");
+        }
+        gate.let_go(100).await;
+        for pull in pulls {
+            assert_eq!(did(&pull.await.unwrap())[0].1, "ran");
+        }
+    }
 }
