@@ -211,6 +211,7 @@ impl Shared {
             of_action.map(|each| each.provider.clone()).collect::<Vec<_>>()
         };
         let (as_node, as_pod) = (with(Action::Allow), with(Action::AllowAsPod));
+        let pull = requester.queue(pull);
         let for_node = async {
             if as_node.is_empty() {
                 return Vec::new();

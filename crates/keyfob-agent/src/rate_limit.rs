@@ -33,6 +33,17 @@ pub(crate) enum CallerKey {
 }
 
 impl CallerKey {
+    /// What plugin runs for it are queued under.
+    pub(crate) fn queue_name(&self) -> String {
+        match self {
+            Self::User(uid) => format!("user:{uid}"),
+            Self::Pod(uid) => format!("pod:{uid}"),
+            Self::Container => "container".to_owned(),
+            Self::UnknownPod => "unknown-pod".to_owned(),
+            Self::Unattested => "unattested".to_owned(),
+        }
+    }
+
     /// Whose share of the log a request takes. Container, unknown-pod and unattested callers share one bucket, because a user can start any
     /// number of them.
     pub(crate) fn for_log(self) -> Self {

@@ -61,6 +61,14 @@ struct Remembered {
     caller: Option<CallerKey>,
 }
 
+/// An image that is to be requested again.
+#[derive(Debug)]
+pub(crate) struct DueImage {
+    pub(crate) name: String,
+    /// Who requested it, if that was not root on the host.
+    pub(crate) caller: Option<CallerKey>,
+}
+
 /// The file in the state directory.
 #[derive(Debug, Deserialize, Serialize)]
 struct Stored {
@@ -86,7 +94,7 @@ impl RememberedImages {
 
     /// The names from before the restart, those requested last first, at most `most`. A file that cannot be read is no error: the
     /// agent starts cold.
-    pub(crate) fn load(&self, most: u32, now: SystemTime) -> Vec<String> {
+    pub(crate) fn load(&self, most: u32, now: SystemTime) -> Vec<DueImage> {
         let Some(file) = &self.file else { return Vec::new() };
         let stored = match read_stored(file) {
             Ok(stored) => stored,
@@ -100,14 +108,14 @@ impl RememberedImages {
             stored.images.into_iter().filter_map(|stored| stored.read(now)).collect();
         images.sort_by_key(|(_, image)| std::cmp::Reverse(image.requested));
         images.truncate(most as usize);
-        let names = images.iter().map(|(name, _)| name.clone()).collect();
+        let due = images.iter().map(|(name, image)| image.as_due(name)).collect();
         let mut known = self.lock();
         for (name, image) in images {
             // They are requested at once; if that fails, after a while. What was requested meanwhile is known better.
             let image = Remembered { due: retry_at(now), ..image };
             known.by_name.entry(name).or_insert(image);
         }
-        names
+        due
     }
 
     /// Somebody requested the image: this caller, or root on the host.
@@ -156,17 +164,17 @@ impl RememberedImages {
     }
 
     /// The images to request again now. Each is due again after a while even if its request fails.
-    pub(crate) fn take_due(&self, now: SystemTime) -> Vec<String> {
+    pub(crate) fn take_due(&self, now: SystemTime) -> Vec<DueImage> {
         let mut images = self.lock();
         images.by_name.retain(|_, image| age(now, image.requested) < FORGET_AFTER);
-        let mut names = Vec::new();
+        let mut all_due = Vec::new();
         for (name, image) in &mut images.by_name {
             if image.due.is_some_and(|due| due <= now) {
                 image.due = retry_at(now);
-                names.push(name.clone());
+                all_due.push(image.as_due(name));
             }
         }
-        names
+        all_due
     }
 
     /// When each image is requested again, as far as that is known.
@@ -240,6 +248,12 @@ impl Images {
         let meant = self.by_name.iter().filter(|(_, image)| is_meant(image));
         let oldest = meant.min_by_key(|(_, image)| image.requested).map(|(name, _)| name.clone());
         oldest.is_some_and(|name| self.by_name.remove(&name).is_some())
+    }
+}
+
+impl Remembered {
+    fn as_due(&self, name: &str) -> DueImage {
+        DueImage { name: name.to_owned(), caller: self.caller.clone() }
     }
 }
 
@@ -326,22 +340,26 @@ mod tests {
 
     const AHEAD: Duration = Duration::from_mins(1);
 
+    fn due(images: &RememberedImages, now: SystemTime) -> Vec<String> {
+        names_of(images.take_due(now))
+    }
+
+    fn names_of(images: Vec<DueImage>) -> Vec<String> {
+        images.into_iter().map(|image| image.name).collect()
+    }
+
     #[test]
     fn an_image_is_due_before_its_answer_expires_and_again_if_that_fails() {
         let images = RememberedImages::new(None);
         images.requested("a", None, at(0), 10);
-        assert_eq!(images.take_due(at(0)), [""; 0], "nothing is cached yet");
+        assert_eq!(due(&images, at(0)), [""; 0], "nothing is cached yet");
         images.answered("a", Some(at(1000)), AHEAD, at(0));
-        assert_eq!(images.take_due(at(900)), [""; 0]);
-        assert_eq!(images.take_due(at(940)), ["a"]);
-        assert_eq!(images.take_due(at(941)), [""; 0], "it was just requested");
-        assert_eq!(images.take_due(at(1001)), ["a"], "it failed, and is tried again");
+        assert_eq!(due(&images, at(900)), [""; 0]);
+        assert_eq!(due(&images, at(940)), ["a"]);
+        assert_eq!(due(&images, at(941)), [""; 0], "it was just requested");
+        assert_eq!(due(&images, at(1001)), ["a"], "it failed, and is tried again");
         images.answered("a", None, AHEAD, at(1001));
-        assert_eq!(
-            images.take_due(at(9000)),
-            [""; 0],
-            "an answer that is not cached is not renewed"
-        );
+        assert_eq!(due(&images, at(9000)), [""; 0], "an answer that is not cached is not renewed");
     }
 
     #[test]
@@ -349,8 +367,8 @@ mod tests {
         let images = RememberedImages::new(None);
         images.requested("a", None, at(0), 10);
         images.answered("a", Some(at(40)), AHEAD, at(0));
-        assert_eq!(images.take_due(at(19)), [""; 0]);
-        assert_eq!(images.take_due(at(20)), ["a"]);
+        assert_eq!(due(&images, at(19)), [""; 0]);
+        assert_eq!(due(&images, at(20)), ["a"]);
     }
 
     #[test]
@@ -358,7 +376,7 @@ mod tests {
         let images = RememberedImages::new(None);
         images.requested("a", None, at(0), 10);
         images.answered("a", Some(at(1000)), AHEAD, at(0));
-        assert_eq!(images.take_due(at(0) + FORGET_AFTER), [""; 0]);
+        assert_eq!(due(&images, at(0) + FORGET_AFTER), [""; 0]);
         assert_eq!(images.count(), 0);
     }
 
@@ -412,7 +430,7 @@ mod tests {
         images.requested("others", Some(CallerKey::User(1000)), at(1), 2);
         images.store().unwrap();
         let restarted = RememberedImages::new(Some(directory.path()));
-        assert_eq!(restarted.load(2, at(2)), ["others", "roots"]);
+        assert_eq!(names_of(restarted.load(2, at(2))), ["others", "roots"]);
         restarted.requested("new", Some(CallerKey::User(1000)), at(3), 2);
         assert_eq!(names(&restarted), ["new", "roots"]);
     }
@@ -423,7 +441,7 @@ mod tests {
         images.requested("a", None, at(0), 10);
         assert!(images.answered("a", Some(at(1000)), AHEAD, at(0)));
         assert!(!images.answered("a", Some(at(1000)), AHEAD, at(920)), "it was asked for again");
-        assert_eq!(images.take_due(at(940)), ["a"], "not when half of the last 80 s are over");
+        assert_eq!(due(&images, at(940)), ["a"], "not when half of the last 80 s are over");
         assert!(images.answered("a", Some(at(2000)), AHEAD, at(941)));
     }
 
@@ -436,16 +454,20 @@ mod tests {
         images.store().unwrap();
         images.store().unwrap();
         let restarted = RememberedImages::new(Some(directory.path()));
-        assert_eq!(restarted.load(10, at(10)), ["new", "old"]);
-        assert_eq!(RememberedImages::new(Some(directory.path())).load(1, at(10)), ["new"]);
+        assert_eq!(names_of(restarted.load(10, at(10))), ["new", "old"]);
+        assert_eq!(
+            names_of(RememberedImages::new(Some(directory.path())).load(1, at(10))),
+            ["new"]
+        );
         let later = RememberedImages::new(Some(directory.path()));
-        assert_eq!(later.load(10, at(10) + FORGET_AFTER), [""; 0]);
+        assert_eq!(names_of(later.load(10, at(10) + FORGET_AFTER)), [""; 0]);
     }
 
     #[test]
     fn a_broken_file_means_a_cold_start() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(FILE), "{").unwrap();
-        assert_eq!(RememberedImages::new(Some(directory.path())).load(10, at(0)), [""; 0]);
+        let images = RememberedImages::new(Some(directory.path()));
+        assert!(images.load(10, at(0)).is_empty());
     }
 }

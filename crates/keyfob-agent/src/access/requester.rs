@@ -8,7 +8,7 @@ use crate::{
 };
 use keyfob_agent_config::{HostSubject, Program, Subject};
 use keyfob_caller::{Caller, CallerPlace, ContainerEvidence, NodePod};
-use keyfob_host::{PodIdentity, PodReference};
+use keyfob_host::{PodIdentity, PodReference, Pull};
 
 /// An attested caller, and the pod it is in.
 #[derive(Clone, Debug)]
@@ -53,6 +53,11 @@ impl Requester {
             (None, CallerPlace::Container { .. }) => CallerKey::Container,
             (None, CallerPlace::Host { .. }) => CallerKey::User(self.caller.uid),
         }
+    }
+
+    /// The same pull, whose plugin runs wait for those of root on the host and take turns with those of other callers.
+    pub(super) fn queue(&self, pull: Pull) -> Pull {
+        if self.is_root_on_host() { pull } else { pull.for_caller(self.key().queue_name()) }
     }
 
     /// What to do about a refusal by this rule, or because no rule allows it.

@@ -11,7 +11,11 @@ use tokio::{
 };
 
 use super::{Shared, blocking};
-use crate::{access::expiry, warm::earliest_renewal};
+use crate::{
+    access::expiry,
+    rate_limit::CallerKey,
+    warm::{DueImage, earliest_renewal},
+};
 
 /// How often the agent looks whether an answer must be renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
@@ -19,7 +23,8 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
 const STORE_INTERVAL: Duration = Duration::from_secs(30);
 /// After a restart, remembered images are requested again one after the other, with this pause between them.
 const WARM_UP_PAUSE: Duration = Duration::from_millis(50);
-/// How many answers of the same providers are renewed at the same time. Callers wait in the same queue for a provider's plugin.
+/// How many answers of the same providers are renewed at the same time for root, or for one caller. Their plugin runs wait in the same
+/// queue as those for requests.
 const RENEWALS_AT_ONCE: usize = 4;
 
 /// Requests remembered images again: after the start, and before their answers expire.
@@ -48,46 +53,43 @@ pub(super) async fn stay_warm(shared: Arc<Shared>) {
     }
 }
 
-/// The renewals that are under way. Each has a task of its own and waits for its turn among those that ask the same providers, so that a
-/// plugin that hangs holds up no other provider. They end when this is dropped.
+/// The renewals that are under way. Each has a task of its own and waits for its turn among those that ask the same providers for the same
+/// caller, so that a plugin that hangs holds up no other provider, and a caller no other caller. They end when this is dropped.
 struct Renewals {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
     by_image: HashMap<String, AbortHandle>,
-    by_providers: HashMap<Vec<Arc<str>>, Arc<Semaphore>>,
+    by_queue: HashMap<(Vec<Arc<str>>, Option<CallerKey>), Arc<Semaphore>>,
 }
 
 impl Renewals {
     fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            tasks: JoinSet::new(),
-            by_image: HashMap::new(),
-            by_providers: HashMap::new(),
-        }
+        Self { shared, tasks: JoinSet::new(), by_image: HashMap::new(), by_queue: HashMap::new() }
     }
 
     /// Renews the answers for an image, unless that is under way.
-    fn start(&mut self, image: String) {
-        if self.by_image.get(&image).is_some_and(|renewal| !renewal.is_finished()) {
+    fn start(&mut self, image: DueImage) {
+        if self.by_image.get(&image.name).is_some_and(|renewal| !renewal.is_finished()) {
             return;
         }
-        let providers = self.shared.allowed_providers(&Pull::of_repository(&image));
+        let DueImage { name, caller } = image;
+        let providers = self.shared.allowed_providers(&Pull::of_repository(&name));
         let new_turns = || Arc::new(Semaphore::new(RENEWALS_AT_ONCE));
-        let turns = self.by_providers.entry(providers).or_insert_with(new_turns).clone();
-        let (shared, name) = (self.shared.clone(), image.clone());
+        let queue = (providers, caller.clone());
+        let turns = self.by_queue.entry(queue).or_insert_with(new_turns).clone();
+        let (shared, image) = (self.shared.clone(), name.clone());
         let renewal = async move {
             // The semaphore is never closed.
             if let Ok(_turn) = turns.acquire().await {
-                shared.renew(&name).await;
+                shared.renew(&image, caller).await;
             }
         };
-        self.by_image.insert(image, self.tasks.spawn(renewal));
+        self.by_image.insert(name, self.tasks.spawn(renewal));
     }
 
     fn forget_ended(&mut self) {
         self.by_image.retain(|_, renewal| !renewal.is_finished());
-        self.by_providers.retain(|_, turns| Arc::strong_count(turns) > 1);
+        self.by_queue.retain(|_, turns| Arc::strong_count(turns) > 1);
     }
 }
 
@@ -109,8 +111,12 @@ impl Shared {
     }
 
     /// Asks with the node's identity, for the cache.
-    async fn renew(&self, image: &str) {
-        let pull = Pull::of_repository(image);
+    async fn renew(&self, image: &str, caller: Option<CallerKey>) {
+        let mut pull = Pull::of_repository(image);
+        if let Some(caller) = caller {
+            // What a caller has requested is not renewed at the expense of root either.
+            pull = pull.for_caller(caller.queue_name());
+        }
         let providers = self.allowed_providers(&pull);
         let ahead = self.config().warm.refresh_ahead;
         if providers.is_empty() {

@@ -16,7 +16,11 @@ use keyfob_host::{IdentityError, Pull, ServiceAccount, ServiceAccounts, Token, T
 use keyfob_net::server::PeerProcess;
 use keyfob_testkit::FakeRunner;
 use tempfile::TempDir;
-use tokio::{sync::Barrier, time::timeout};
+use tokio::{
+    sync::Barrier,
+    task::{JoinHandle, yield_now},
+    time::{Instant, sleep, timeout},
+};
 
 use super::*;
 use crate::{
@@ -77,14 +81,15 @@ struct Rig {
     _folder: TempDir,
 }
 
-/// Plugins that begin to answer only when so many run at the same time.
+/// Plugins that begin to answer only when so many run at the same time, and take so long.
 #[derive(Debug)]
-struct Together(FakeRunner, Barrier);
+struct Together(FakeRunner, Barrier, Duration);
 
 impl Runner for Together {
     fn run<'a>(&'a self, invocation: &'a Invocation) -> BoxFuture<'a, Result<Finished, RunError>> {
         Box::pin(async {
             self.1.wait().await;
+            sleep(self.2).await;
             self.0.run(invocation).await
         })
     }
@@ -92,10 +97,11 @@ impl Runner for Together {
 
 impl Rig {
     fn new() -> Self {
-        Self::with_plugins_at_once(1)
+        Self::with_plugins(1, Duration::ZERO)
     }
 
-    fn with_plugins_at_once(plugins: usize) -> Self {
+    /// Plugins answer when so many run at once, and take so long.
+    fn with_plugins(at_once: usize, takes: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let shown = folder.path().display();
         fs::create_dir(folder.path().join("plugins")).unwrap();
@@ -133,7 +139,7 @@ impl Rig {
             })
         });
         let builder = AgentBuilder::new("agent.yaml", config).host(move |host| {
-            host.runner(Together(runner, Barrier::new(plugins))).service_accounts(Accounts)
+            host.runner(Together(runner, Barrier::new(at_once), takes)).service_accounts(Accounts)
         });
         Self { agent: builder.build().unwrap(), tokens, _folder: folder }
     }
@@ -162,6 +168,33 @@ impl Rig {
         self.agent.shared.decide(&requester.subject(), &pull, &target)
     }
 
+    /// This process, as root on the host.
+    fn root(&self) -> Requester {
+        let mut root = self.requester(None);
+        root.caller.place = CallerPlace::Host { unit: None };
+        Requester { administrator: root.caller.uid, ..root }
+    }
+
+    /// Asks for an image with the identity of the node. The task returns how long it took.
+    async fn ask_as_node(&self, requester: &Requester, image: String) -> JoinHandle<Duration> {
+        let (shared, requester) = (self.agent.shared.clone(), requester.clone());
+        let decision = ProviderDecision {
+            provider: "node".into(),
+            rule: Some(("own".to_owned(), Action::Allow)),
+            precaution: None,
+            others: Vec::new(),
+        };
+        let asking = tokio::spawn(async move {
+            let began = Instant::now();
+            let pull = Pull::of_repository(&image);
+            let reports = shared.ask(&requester, pull, &[decision], None).await;
+            assert_eq!(reports.credentials.len(), 1, "{image}");
+            began.elapsed()
+        });
+        yield_now().await;
+        asking
+    }
+
     async fn users(&self, requester: &Requester) -> Vec<String> {
         let decisions = self.decide(requester);
         let pull = Pull::of_repository(IMAGE);
@@ -188,7 +221,7 @@ async fn a_pod_is_asked_for_with_its_own_account_where_a_rule_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn both_identities_are_asked_for_at_the_same_time() {
-    let rig = Rig::with_plugins_at_once(2);
+    let rig = Rig::with_plugins(2, Duration::ZERO);
     let cart = rig.requester(Some(("team", "cart")));
     let users = timeout(Duration::from_secs(5), rig.users(&cart)).await;
     assert_eq!(users.expect("neither waits for the other"), ["token", "node"]);
@@ -248,4 +281,32 @@ async fn a_reload_that_takes_long_holds_up_nobody() {
     };
     tokio::join!(rig.agent.serve(sockets, stopped), asking);
     assert!(reloading.join().unwrap(), "callers were answered meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_asks_for_many_images_keeps_neither_root_nor_other_pods_waiting() {
+    let run = Duration::from_secs(1);
+    let rig = Rig::with_plugins(1, run);
+    let (greedy, modest) = (rig.requester(Some(("team", "cart"))), rig.requester(None));
+    assert_ne!(greedy.key(), modest.key());
+    let image = |number| format!("registry.example/{number}");
+    let mut pulls = Vec::new();
+    for number in 0..256 {
+        pulls.push(rig.ask_as_node(&greedy, image(number)).await);
+    }
+    sleep(run / 2).await;
+
+    let of_modest = [image(1000), image(255)].map(|image| rig.ask_as_node(&modest, image));
+    let of_modest = futures_util::future::join_all(of_modest).await;
+    let root = rig.root();
+    let of_root = [image(2000), image(254)].map(|image| rig.ask_as_node(&root, image));
+    for asked in futures_util::future::join_all(of_root).await {
+        let took = asked.await.unwrap();
+        assert!(took <= 2 * run, "root waited for {took:?}");
+    }
+    for asked in of_modest {
+        let took = asked.await.unwrap();
+        assert!(took <= 3 * run, "another caller waited for {took:?}");
+    }
+    assert!(!pulls[250].is_finished(), "there was a queue");
 }
