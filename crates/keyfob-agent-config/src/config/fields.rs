@@ -161,7 +161,11 @@ const CALLERS: &[FieldSpec] = &[
     field("users", Sort::Texts, "Names of users of processes on the host."),
     field("groups", Sort::Texts, "Names or ids of groups of processes on the host."),
     field("units", Sort::Texts, "System units of systemd, such as docker.service."),
-    field("executables", Sort::Texts, "Absolute paths of programs on the host."),
+    field(
+        "executables",
+        Sort::Texts,
+        "Absolute paths of programs on the host, as the agent sees them. Not with `action: Deny`.",
+    ),
     field("namespaces", Sort::Texts, "Namespaces of pods on this node."),
     field(
         "serviceAccounts",

@@ -410,6 +410,8 @@ impl Reader {
 
     fn rule(&mut self, mut fields: Fields, at: Position, path: &str) -> Option<AccessRule> {
         let callers = object(&mut fields, "callers");
+        let executables_at =
+            callers.as_ref().and_then(|callers| callers.get("executables")).map(|each| each.at);
         let callers = callers.map(|callers| self.callers(callers, at, &format!("{path}.callers")));
         let mut images = Vec::new();
         for (index, (text, at)) in texts(&mut fields, "images").into_iter().enumerate() {
@@ -428,6 +430,13 @@ impl Reader {
             let help = "add callers.namespaces or callers.serviceAccounts".to_owned();
             let message = "AllowAsPod needs callers in pods, and this rule is for none";
             self.report(Some(at), &format!("{path}.action"), message, Some(help));
+        }
+        if let (Action::Deny, Some(at)) = (action, executables_at) {
+            // It would fail open: a copy is another file, and so is the host's program if the agent runs in a container.
+            let message = "a Deny cannot name programs: a copy of a program at another path would not be denied";
+            let help = "deny by uids, users, groups or units; or allow by executables, and leave all other programs without a rule";
+            let path = format!("{path}.callers.executables");
+            self.report(Some(at), &path, message, Some(help.to_owned()));
         }
         Some(AccessRule { name, callers, images, providers, action })
     }

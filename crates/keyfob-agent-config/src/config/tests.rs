@@ -226,6 +226,16 @@ fn rules_that_can_never_mean_what_they_say_are_refused() {
             "rules[0].callers.anyone: `anyone: true` cannot be combined with other fields",
         ),
         (
+            "- {name: a, callers: {executables: [/usr/bin/docker]}, action: Deny}",
+            "agent.yaml:8:36: rules[0].callers.executables: \
+             a Deny cannot name programs: a copy of a program at another path would not be denied",
+        ),
+        (
+            "- {name: a, callers: {uids: [0], executables: [/usr/bin/docker]}, action: Deny}",
+            "rules[0].callers.executables: \
+             a Deny cannot name programs: a copy of a program at another path would not be denied",
+        ),
+        (
             "- {name: a, callers: {users: [no-such-user-here]}, action: Allow}",
             "rules[0].callers.users[0]: there is no user \"no-such-user-here\" on this node",
         ),
