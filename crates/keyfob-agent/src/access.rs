@@ -16,7 +16,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_agent_config::{Action, Precaution, RuleMismatch, Subject, may_be_allowed};
+use keyfob_agent_config::{Action, AgentConfig, Precaution, RuleMismatch, Subject, may_be_allowed};
 use keyfob_api::{Chain, MatchTarget, Timestamp};
 use keyfob_caller::{Caller, CallerPlace};
 use keyfob_host::{GivenToken, ProviderOutcome, ProviderReport, Pull};
@@ -118,20 +118,26 @@ impl Shared {
             let message = format!("{repository:?} is not the name of an image");
             return Err(ApiError::new(ErrorCode::BadRequest, message));
         };
-        let decisions = self.decide(&requester.subject(), &pull, &target);
-        if decisions.is_empty() {
-            return Err(self.unmatched(requester, repository));
-        }
-        let Some((rule, _)) = decisions.iter().find_map(ProviderDecision::allowed) else {
-            return Err(denied(attempt, requester, repository, &decisions));
+        let (before, reports, rule, config) = loop {
+            let ended = self.reloads_ended();
+            let decisions = self.decide(&requester.subject(), &pull, &target);
+            if decisions.is_empty() {
+                return Err(self.unmatched(requester, repository));
+            }
+            attempt.asks(&decisions);
+            if attempt.rule.is_none() {
+                return Err(denied(attempt, requester, repository, &decisions));
+            }
+            let token = wanted.token.clone();
+            let reports = self.ask(requester, pull.clone(), &decisions, token).await;
+            // No rule decides about a process that is gone.
+            let rule = attempt.rule.take();
+            self.attest_again(attempt, requester).await?;
+            let config = self.next_config();
+            if self.is_at_most_one_reload_later(ended) {
+                break (decisions, reports, rule, config);
+            }
         };
-        attempt.rule = Some(rule.clone());
-        let allowed = decisions.iter().filter(|each| each.allowed().is_some());
-        attempt.providers = allowed.map(|each| each.provider.to_string()).collect();
-        let reports = self.ask(requester, pull.clone(), &decisions, wanted.token).await;
-        // No rule decides about a process that is gone.
-        let rule = attempt.rule.take();
-        self.attest_again(attempt, requester).await?;
         let mut credentials = reports.credentials();
         if credentials.is_empty() {
             let (error, reason) = reports.error(repository, requester.is_root_on_host());
@@ -139,8 +145,7 @@ impl Shared {
             return Err(error);
         }
         // The rules may have changed as well: what is handed out is allowed now.
-        let before = decisions;
-        let decisions = self.decide(&requester.subject(), &pull, &target);
+        let decisions = self.decide_by(&config, &requester.subject(), &pull, &target);
         credentials.retain(|each| is_still_allowed(&each.provider, &before, &decisions));
         let first =
             credentials.first().and_then(|first| rule_allowing(&first.provider, &decisions));
@@ -178,7 +183,16 @@ impl Shared {
         pull: &Pull,
         target: &MatchTarget,
     ) -> Vec<ProviderDecision> {
-        let config = self.config();
+        self.decide_by(&self.config(), subject, pull, target)
+    }
+
+    fn decide_by(
+        &self,
+        config: &AgentConfig,
+        subject: &Subject,
+        pull: &Pull,
+        target: &MatchTarget,
+    ) -> Vec<ProviderDecision> {
         let decision = |provider: Arc<str>| {
             let mut others = Vec::new();
             for rule in &config.rules {

@@ -75,6 +75,10 @@ pub(crate) struct Shared {
     path: PathBuf,
     gates: FeatureGates,
     config: ArcSwap<AgentConfig>,
+    /// The same, but during a reload: then the providers may already be those of this one, and not yet of the other.
+    next_config: ArcSwap<AgentConfig>,
+    reloads_begun: AtomicU64,
+    reloads_ended: AtomicU64,
     pub(crate) host: Host,
     pub(crate) cached_logins: CachedLogins,
     /// The user whose processes on the host are those of root.
@@ -196,7 +200,10 @@ impl AgentBuilder {
             gates,
             remembered: RememberedImages::new(config.state_directory.as_deref()),
             first_config: Box::new(config.clone()),
+            next_config: ArcSwap::from_pointee(config.clone()),
             config: ArcSwap::from_pointee(config),
+            reloads_begun: AtomicU64::default(),
+            reloads_ended: AtomicU64::default(),
             host,
             cached_logins: CachedLogins::default(),
             administrator,

@@ -8,7 +8,7 @@ use std::{
 use keyfob_net::server::PeerProcess;
 use tokio::time::Instant;
 
-use super::{Granted, GrantedCredential, Requester, rfc3339};
+use super::{Granted, GrantedCredential, ProviderDecision, Requester, rfc3339};
 use crate::{
     agent::Shared,
     audit::{AuditCredential, AuditEvent, Outcome},
@@ -112,6 +112,13 @@ impl<'a> Attempt<'a> {
     async fn requester(&self) -> Result<Requester, ApiError> {
         let caller = self.shared.attest_process(self.peer)?;
         self.shared.find_pod_or_wait(caller).await
+    }
+
+    /// Notes which providers are asked, and the rule that allows the first of them.
+    pub(super) fn asks(&mut self, decisions: &[ProviderDecision]) {
+        self.rule = decisions.iter().find_map(|each| Some(each.allowed()?.0.clone()));
+        let allowed = decisions.iter().filter(|each| each.allowed().is_some());
+        self.providers = allowed.map(|each| each.provider.to_string()).collect();
     }
 
     /// Notes a provider of what is told.

@@ -3,7 +3,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::SystemTime,
 };
 
@@ -81,7 +81,7 @@ impl Shared {
         let providers = read_providers(&config, self.gates)?;
         let hash = providers.hash().map(str::to_owned);
         warn_of_unknown_providers(&self.path, &providers);
-        let reloaded = self.host.reload(providers)?;
+        let reloaded = self.swap(config.clone(), |shared| shared.host.reload(providers))?;
         let restart_needed = restart_needed(&self.first_config, &config);
         if !restart_needed.is_empty() {
             tracing::warn!(
@@ -94,8 +94,42 @@ impl Shared {
         reloads.restart_needed = restart_needed;
         drop(reloads);
         self.metrics.configured(&config, &self.host);
-        self.config.store(Arc::new(config));
         Ok(reloaded)
+    }
+
+    /// Replaces providers and rules. Whoever asks meanwhile may get an answer of either providers, so rules that are older than the
+    /// providers decide before, and rules that are newer decide after ([`Shared::next_config`]): both must allow it.
+    pub(super) fn swap<T, E>(
+        &self,
+        config: AgentConfig,
+        swap_providers: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let config = Arc::new(config);
+        self.reloads_begun.fetch_add(1, Ordering::SeqCst);
+        self.next_config.store(config.clone());
+        let swapped = swap_providers(self);
+        match &swapped {
+            Ok(_) => self.config.store(config),
+            Err(_) => self.next_config.store(self.config()),
+        }
+        self.reloads_ended.fetch_add(1, Ordering::SeqCst);
+        swapped
+    }
+
+    /// The configuration whose rules decide whether an answer may be handed out.
+    pub(crate) fn next_config(&self) -> Arc<AgentConfig> {
+        self.next_config.load_full()
+    }
+
+    /// Counts the reloads that have ended: an answer that is asked for now is not older.
+    pub(crate) fn reloads_ended(&self) -> u64 {
+        self.reloads_ended.load(Ordering::SeqCst)
+    }
+
+    /// Whether at most one reload can have changed anything since so many had ended. After more, an answer may be of providers that
+    /// neither the rules of then nor those of now are about.
+    pub(crate) fn is_at_most_one_reload_later(&self, ended: u64) -> bool {
+        self.reloads_begun.load(Ordering::SeqCst) <= ended + 1
     }
 }
 

@@ -15,6 +15,7 @@ use keyfob_exec::{BoxFuture, Finished, Invocation, RunError, Runner, Status, Std
 use keyfob_host::{IdentityError, Pull, ServiceAccount, ServiceAccounts, Token, TokenRequest};
 use keyfob_net::server::PeerProcess;
 use keyfob_testkit::FakeRunner;
+use rustix::process::getuid;
 use tempfile::TempDir;
 use tokio::{
     sync::Barrier,
@@ -25,7 +26,9 @@ use tokio::{
 use super::*;
 use crate::{
     AgentClient, InheritedSockets,
-    access::{ProviderDecision, Requester},
+    access::{Attempt, ProviderDecision, Requester, Wanted, tests::CREDENTIALS},
+    error::{ApiError, ErrorCode},
+    repository::Repository,
 };
 
 const IMAGE: &str = "registry.example/app";
@@ -33,7 +36,7 @@ const IMAGE: &str = "registry.example/app";
 const RULES: &str = "
 - {name: team, callers: {namespaces: [team]}, providers: [token], action: AllowAsPod}
 - {name: cart, callers: {serviceAccounts: [team/cart]}, providers: [node], action: Allow}
-- {name: own, callers: {uids: [0, 1000]}, action: Allow}
+- {name: own, callers: {uids: [OWN]}, action: Allow}
 ";
 
 const PROVIDERS: &str = "apiVersion: kubelet.config.k8s.io/v1
@@ -113,9 +116,10 @@ impl Rig {
         fs::write(folder.path().join("providers.yaml"), PROVIDERS).unwrap();
         let text = format!(
             "apiVersion: {}\nkind: {}\nproviderConfig: {shown}/providers.yaml\n\
-             pluginDirectory: {shown}/plugins\nlisteners: {{agent: {{path: {shown}/agent.sock}}}}\nrules:{RULES}",
+             pluginDirectory: {shown}/plugins\nlisteners: {{agent: {{path: {shown}/agent.sock}}}}\nrules:{}",
             keyfob_agent_config::AGENT_API_VERSION,
-            keyfob_agent_config::AGENT_KIND
+            keyfob_agent_config::AGENT_KIND,
+            RULES.replace("OWN", &getuid().as_raw().to_string())
         );
         let config = AgentConfig::parse("agent.yaml", text.as_bytes()).unwrap();
         let tokens = Arc::<Mutex<Vec<_>>>::default();
@@ -193,6 +197,18 @@ impl Rig {
         });
         yield_now().await;
         asking
+    }
+
+    /// What this process gets for an image.
+    async fn grant(&self) -> Result<String, ApiError> {
+        let (_ours, theirs) = UnixStream::pair().unwrap();
+        let peer = PeerProcess::of_connection(&theirs).unwrap();
+        let mut attempt = Attempt::new(&self.agent.shared, Some(&peer), CREDENTIALS);
+        let requester = attempt.identify().await?;
+        let repository = Repository::of_image(IMAGE)?;
+        let wanted = Wanted { repository: &repository, fresh_for: Duration::ZERO, token: None };
+        let granted = self.agent.shared.grant(&mut attempt, &requester, wanted).await?;
+        Ok(granted.credentials[0].credential.username().to_owned())
     }
 
     async fn users(&self, requester: &Requester) -> Vec<String> {
@@ -309,4 +325,27 @@ async fn a_pod_that_asks_for_many_images_keeps_neither_root_nor_other_pods_waiti
         assert!(took <= 3 * run, "another caller waited for {took:?}");
     }
     assert!(!pulls[250].is_finished(), "there was a queue");
+}
+
+#[tokio::test]
+async fn no_answer_of_new_providers_is_handed_out_by_old_rules_nor_the_other_way_round() {
+    let rig = Rig::new();
+    let shared = &rig.agent.shared;
+    assert_eq!(rig.grant().await.unwrap(), "node");
+    let allows = (*shared.config()).clone();
+    let mut denies = allows.clone();
+    denies.rules.retain(|rule| rule.name != "own");
+    for (old, new) in [(&allows, &denies), (&denies, &allows)] {
+        shared.swap(old.clone(), |_| Ok::<_, ()>(())).unwrap();
+        // The providers have been replaced, or are about to be.
+        let meanwhile = async { rig.grant().await.unwrap_err() };
+        let error = shared
+            .swap(new.clone(), |_| Ok::<_, ()>(futures_util::FutureExt::now_or_never(meanwhile)))
+            .unwrap();
+        assert_eq!(error.unwrap().code, ErrorCode::Denied);
+    }
+    assert_eq!(rig.grant().await.unwrap(), "node", "the new rules allow it");
+
+    shared.swap(denies, |_| Err::<(), _>(())).unwrap_err();
+    assert_eq!(rig.grant().await.unwrap(), "node", "what cannot be used has no effect");
 }
