@@ -27,7 +27,7 @@ use tokio::{sync::watch, task::JoinSet};
 pub(crate) use self::reload::Reloads;
 use self::reload::warn_of_unknown_providers;
 use crate::{
-    audit::AuditLog,
+    audit::{AuditLog, LoggedGrants, Suppressed},
     cached_logins::CachedLogins,
     metrics::Metrics,
     rate_limit::{ActiveRequests, RateLimiter},
@@ -89,8 +89,9 @@ pub(crate) struct Shared {
     pub(crate) active: ActiveRequests,
     /// How many refusals of each caller are logged.
     pub(crate) logged_refusals: RateLimiter,
-    /// Refusals that were not logged since the last event.
-    pub(crate) suppressed: AtomicU64,
+    pub(crate) logged_grants: LoggedGrants,
+    /// What was not logged since the last event.
+    pub(crate) suppressed: Mutex<Suppressed>,
     pub(crate) remembered: RememberedImages,
     pub(crate) metrics: Metrics,
     pub(crate) registry: Registry,
@@ -212,7 +213,8 @@ impl AgentBuilder {
             limiter: RateLimiter::default(),
             active: ActiveRequests::default(),
             logged_refusals: RateLimiter::default(),
-            suppressed: AtomicU64::default(),
+            logged_grants: LoggedGrants::default(),
+            suppressed: Mutex::default(),
             metrics,
             registry,
             started: clock.now(),

@@ -6,6 +6,7 @@
 //! guessed from one. Characters that control a terminal or change the direction of text are escaped.
 
 mod event;
+mod repeats;
 mod sink;
 
 use std::{
@@ -26,7 +27,10 @@ use prometheus_client::{metrics::counter::Counter, registry::Registry};
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-pub(crate) use self::event::{AuditCaller, AuditCredential, AuditEvent, AuditPod, Outcome};
+pub(crate) use self::event::{
+    AuditCaller, AuditCredential, AuditEvent, AuditPod, Outcome, Suppressed,
+};
+pub(crate) use self::repeats::LoggedGrants;
 use self::sink::Sink;
 
 /// How many events may wait for the disk.
@@ -103,14 +107,15 @@ impl AuditLog {
     }
 
     /// Logs how many requests were not logged, if there is no event any more that could say so.
-    pub(crate) fn record_suppressed(&self, time: String, suppressed_refusals: u64) {
+    pub(crate) fn record_suppressed(&self, time: String, suppressed: Suppressed) {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Suppressed {
+        struct Rest {
             time: String,
-            suppressed_refusals: u64,
+            #[serde(flatten)]
+            suppressed: Suppressed,
         }
-        self.write(&Suppressed { time, suppressed_refusals });
+        self.write(&Rest { time, suppressed });
     }
 
     fn write(&self, event: &impl Serialize) {

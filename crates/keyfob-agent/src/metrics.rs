@@ -213,7 +213,7 @@ impl Collector for Metrics {
         suppressed.encode_as(
             encoder,
             "keyfob_agent_audit_events_suppressed",
-            "Requests that are not in the audit log because their callers got nothing too often",
+            "Requests that are not in the audit log because their callers got nothing, or nothing new, too often",
         )
     }
 }

@@ -1,7 +1,7 @@
 //! One request, from its arrival to its line in the audit log.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{Granted, GrantedCredential, ProviderDecision, Requester, rfc3339};
 use crate::{
     agent::Shared,
-    audit::{AuditCredential, AuditEvent, Outcome},
+    audit::{AuditCredential, AuditEvent, Outcome, Suppressed},
     error::{ApiError, ErrorCode},
     rate_limit::CallerKey,
 };
@@ -173,31 +173,36 @@ impl<'a> Attempt<'a> {
                 _ => Vec::new(),
             },
             reason: reason.map(|reason| self.reason.take().unwrap_or_else(|| reason.to_owned())),
-            suppressed_refusals: 0,
+            suppressed: Suppressed::default(),
         };
         self.shared.metrics.decided(&event, self.began.elapsed());
         self.shared.history.answered(event.outcome);
         self.record(event);
     }
 
-    /// Logs an event. Of requests by which a caller got nothing only some a second are logged, and the others counted: nobody shall be able
-    /// to push other events out of the log. What root on the host asks for in vain is logged in full, because a kubelet may start
-    /// hundreds of pods at once.
+    /// Logs an event, or counts it: of requests by which a caller got nothing, or nothing new, only some a second are logged, because nobody
+    /// shall be able to push other events out of the log. What root on the host gets or asks for in vain is logged in full, because a
+    /// kubelet may start hundreds of pods at once.
     fn record(&self, mut event: AuditEvent) {
-        let is_limited = match event.outcome {
-            Outcome::Allowed => false,
-            Outcome::Denied | Outcome::BadRequest | Outcome::RateLimited => true,
-            Outcome::Empty | Outcome::Failed | Outcome::Abandoned => {
-                !self.requester.as_ref().is_some_and(|requester| requester.is_root_on_host())
-            }
+        let (shared, caller) = (self.shared, self.key().for_log());
+        let is_root = self.requester.as_ref().is_some_and(|requester| requester.is_root_on_host());
+        let refusal_is_logged = || shared.logged_refusals.admit(&caller, LOGGED_REFUSALS);
+        let is_logged = match event.outcome {
+            Outcome::Allowed => is_root || shared.logged_grants.admit(&caller, &event),
+            Outcome::Denied | Outcome::BadRequest | Outcome::RateLimited => refusal_is_logged(),
+            Outcome::Empty | Outcome::Failed | Outcome::Abandoned => is_root || refusal_is_logged(),
         };
-        let shared = self.shared;
-        if is_limited && !shared.logged_refusals.admit(&self.key().for_log(), LOGGED_REFUSALS) {
-            shared.suppressed.fetch_add(1, Ordering::Relaxed);
+        let mut suppressed = shared.suppressed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_logged {
+            match event.outcome {
+                Outcome::Allowed => suppressed.repeats += 1,
+                _ => suppressed.refusals += 1,
+            }
             shared.metrics.suppressed();
             return;
         }
-        event.suppressed_refusals = shared.suppressed.swap(0, Ordering::Relaxed);
+        event.suppressed = std::mem::take(&mut *suppressed);
+        drop(suppressed);
         shared.audit.record(&event);
         shared.history.decided(event);
     }
@@ -226,8 +231,9 @@ impl Drop for Attempt<'_> {
 impl Shared {
     /// Logs how many requests were not logged since the last event, at the end.
     pub(crate) fn log_suppressed(&self) {
-        let suppressed = self.suppressed.swap(0, Ordering::Relaxed);
-        if suppressed > 0 {
+        let mut suppressed = self.suppressed.lock().unwrap_or_else(PoisonError::into_inner);
+        let suppressed = std::mem::take(&mut *suppressed);
+        if suppressed != Suppressed::default() {
             self.audit.record_suppressed(rfc3339(self.clock.now()), suppressed);
         }
     }

@@ -59,7 +59,14 @@ struct Renewals {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
     by_image: HashMap<String, AbortHandle>,
-    by_queue: HashMap<(Vec<Arc<str>>, Option<CallerKey>), Arc<Semaphore>>,
+    by_queue: HashMap<Queue, Arc<Semaphore>>,
+}
+
+/// The renewals that take turns: of what the same caller requested from the same providers.
+#[derive(PartialEq, Eq, Hash)]
+struct Queue {
+    providers: Vec<Arc<str>>,
+    caller: Option<CallerKey>,
 }
 
 impl Renewals {
@@ -75,7 +82,7 @@ impl Renewals {
         let DueImage { name, caller } = image;
         let providers = self.shared.allowed_providers(&Pull::of_repository(&name));
         let new_turns = || Arc::new(Semaphore::new(RENEWALS_AT_ONCE));
-        let queue = (providers, caller.clone());
+        let queue = Queue { providers, caller: caller.clone() };
         let turns = self.by_queue.entry(queue).or_insert_with(new_turns).clone();
         let (shared, image) = (self.shared.clone(), name.clone());
         let renewal = async move {

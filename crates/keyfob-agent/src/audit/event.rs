@@ -33,9 +33,20 @@ pub(crate) struct AuditEvent {
     /// Why nothing was handed out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
-    /// How many requests since the last event were not logged, because their callers got nothing too often.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(crate) suppressed_refusals: u64,
+    /// How many requests since the last event were not logged.
+    #[serde(flatten)]
+    pub(crate) suppressed: Suppressed,
+}
+
+/// How many requests were not logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Suppressed {
+    /// Because their callers got nothing too often.
+    #[serde(rename = "suppressedRefusals", skip_serializing_if = "is_zero")]
+    pub(crate) refusals: u64,
+    /// Because their callers got too often what they had been logged with before.
+    #[serde(rename = "suppressedRepeats", skip_serializing_if = "is_zero")]
+    pub(crate) repeats: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

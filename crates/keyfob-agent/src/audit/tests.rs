@@ -14,7 +14,7 @@ fn event(image: &str) -> AuditEvent {
         providers: Vec::new(),
         credentials: Vec::new(),
         reason: Some("no rule allows it".to_owned()),
-        suppressed_refusals: 0,
+        suppressed: Suppressed::default(),
     }
 }
 

@@ -203,6 +203,42 @@ async fn what_a_caller_asks_for_in_vain_cannot_push_other_events_out_of_the_audi
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_caller_gets_again_and_again_cannot_push_other_events_out_of_the_audit_log() {
+    let rig = Rig::without_rights();
+    rig.write_providers(&(provider("one", "registry.example") + &provider("two", "two.example")));
+    rig.plugins.login("two", "bob");
+    let agent = rig.start();
+    for number in 0..100 {
+        assert_eq!(agent.users(APP).await, ["ada"]);
+        // It gets the same for whatever name.
+        assert_eq!(agent.users(&format!("registry.example/made-up-{number}")).await, ["ada"]);
+    }
+    assert_eq!(agent.users("two.example/app").await, ["bob"]);
+    agent.stop().await;
+
+    let audit = rig.audit();
+    assert!(audit.len() <= 60, "{} lines", audit.len());
+    let news = audit.last().unwrap();
+    assert_eq!((&news["image"], &news["outcome"]), (&json!("two.example/app"), &json!("allowed")));
+    let repeats = |event: &Value| event["suppressedRepeats"].as_u64().unwrap_or_default();
+    let all = audit.len() as u64 + audit.iter().map(repeats).sum::<u64>();
+    assert_eq!(all, 201, "what is new for the caller is logged, and has the number of the others");
+    rig.check_leaks();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_root_gets_is_logged() {
+    let rig = Rig::new();
+    let agent = rig.start();
+    for _ in 0..100 {
+        assert_eq!(agent.users(APP).await, ["ada"]);
+    }
+    agent.stop().await;
+    assert_eq!(rig.audit().len(), 100);
+    rig.check_leaks();
+}
+
 #[tokio::test]
 async fn what_root_asks_for_in_vain_is_logged() {
     let rig = Rig::new();
