@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use keyfob_exec::read_bounded;
+use keyfob_exec::{aging::was_set_back, read_bounded};
 use serde::{Deserialize, Serialize};
 
 use crate::rate_limit::CallerKey;
@@ -57,6 +57,8 @@ struct Remembered {
     due: Option<SystemTime>,
     /// When it was due for the first time after its last answer: attempts that fail do not change it.
     renewal: Option<SystemTime>,
+    /// When these times were set.
+    set: SystemTime,
     /// Who requested it, if that was not root on the host.
     caller: Option<CallerKey>,
 }
@@ -133,12 +135,11 @@ impl RememberedImages {
                 known.caller = None;
             }
         } else {
+            images.adjust_to(now);
             if !images.make_room(caller.as_ref(), most as usize) {
                 return;
             }
-            let image_requested =
-                Remembered { requested: now, expires: None, due: None, renewal: None, caller };
-            images.by_name.insert(image.to_owned(), image_requested);
+            images.by_name.insert(image.to_owned(), Remembered::requested(now, now, caller));
         }
         images.changed = true;
     }
@@ -159,6 +160,7 @@ impl RememberedImages {
             known.expires = expires;
             known.due = expires.map(|expires| due(now, expires, ahead));
             known.renewal = known.due;
+            known.set = now;
         }
         is_new
     }
@@ -166,11 +168,13 @@ impl RememberedImages {
     /// The images to request again now. Each is due again after a while even if its request fails.
     pub(crate) fn take_due(&self, now: SystemTime) -> Vec<DueImage> {
         let mut images = self.lock();
+        images.adjust_to(now);
         images.by_name.retain(|_, image| age(now, image.requested) < FORGET_AFTER);
         let mut all_due = Vec::new();
         for (name, image) in &mut images.by_name {
             if image.due.is_some_and(|due| due <= now) {
                 image.due = retry_at(now);
+                image.set = now;
                 all_due.push(image.as_due(name));
             }
         }
@@ -225,6 +229,20 @@ impl RememberedImages {
 }
 
 impl Images {
+    /// Nothing lies ahead of a clock that was set back: neither would a name be forgotten, nor an answer renewed, until it has caught up.
+    /// The host forgets its answers then, so they are due.
+    fn adjust_to(&mut self, now: SystemTime) {
+        for image in self.by_name.values_mut() {
+            image.requested = image.requested.min(now);
+            if was_set_back(now, image.set) {
+                image.set = now;
+                image.expires = None;
+                image.due = image.due.map(|due| due.min(now));
+                image.renewal = image.renewal.map(|renewal| renewal.min(now));
+            }
+        }
+    }
+
     /// Makes room for one more image; whether there is some. A caller that has its share loses its own oldest image. If all places are
     /// taken, the oldest image that was not requested by root makes way, and one of root's only for root.
     fn make_room(&mut self, caller: Option<&CallerKey>, most: usize) -> bool {
@@ -252,6 +270,10 @@ impl Images {
 }
 
 impl Remembered {
+    fn requested(requested: SystemTime, now: SystemTime, caller: Option<CallerKey>) -> Self {
+        Self { requested, expires: None, due: None, renewal: None, set: now, caller }
+    }
+
     fn as_due(&self, name: &str) -> DueImage {
         DueImage { name: name.to_owned(), caller: self.caller.clone() }
     }
@@ -273,7 +295,7 @@ impl StoredImage {
         let requested = requested.min(now);
         // Who it was is not stored: all others count as one caller.
         let caller = (!self.by_root).then_some(CallerKey::Unattested);
-        let image = Remembered { requested, expires: None, due: None, renewal: None, caller };
+        let image = Remembered::requested(requested, now, caller);
         (age(now, requested) < FORGET_AFTER).then_some((self.image, image))
     }
 }
@@ -360,6 +382,30 @@ mod tests {
         assert_eq!(due(&images, at(1001)), ["a"], "it failed, and is tried again");
         images.answered("a", None, AHEAD, at(1001));
         assert_eq!(due(&images, at(9000)), [""; 0], "an answer that is not cached is not renewed");
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_answers_are_renewed_at_once_and_new_names_stay() {
+        const HOUR: u64 = 3600;
+        let images = RememberedImages::new(None);
+        for name in ["a", "b"] {
+            images.requested(name, None, at(HOUR), 2);
+            images.answered(name, Some(at(2 * HOUR)), AHEAD, at(HOUR));
+        }
+        assert_eq!(due(&images, at(HOUR)), [""; 0]);
+
+        let mut renewed = due(&images, at(0));
+
+        renewed.sort();
+        assert_eq!(renewed, ["a", "b"]);
+        assert!(images.answered("a", Some(at(HOUR)), AHEAD, at(1)), "whenever it expires");
+        assert_eq!(due(&images, at(2)), [""; 0], "once");
+        for number in 0..2 {
+            images.requested(&format!("new-{number}"), None, at(3 + number), 2);
+        }
+        assert_eq!(names(&images), ["new-0", "new-1"]);
+        assert_eq!(due(&images, at(10) + FORGET_AFTER), [""; 0]);
+        assert_eq!(images.count(), 0, "by the clock as it is now");
     }
 
     #[test]
