@@ -1,13 +1,23 @@
 //! Processes that can only be had with rights: with another user id, in namespaces, and with a chosen process id.
 
-use std::{fs, process::Stdio};
+mod full_disk;
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    process::Stdio,
+    time::Duration,
+};
 
 use keyfob_caller::{AttestError, CallerPlace, ContainerEvidence};
+use keyfob_testkit::raise_file_limit;
 use rustix::process::getpid;
+use tokio::time::timeout;
 
 use super::{
     Door, attest, both_ways, exited_before_accept, is_gone, is_on_the_host,
     puppet::{Puppet, command},
+    rig::{APP, AgentFile, Rig},
     whole_agent::{Attack, request, run},
 };
 
@@ -66,6 +76,35 @@ fn a_process_that_changes_its_user_before_it_asks_gets_nothing() {
 }
 
 #[test]
+#[ignore = "needs root: .ci/run attestation"]
+fn a_thousand_idle_connections_of_another_user_do_not_keep_root_out() {
+    // Those of the other user are in a process of its own, with the same limit.
+    let files = raise_file_limit();
+    assert!(files >= 1500, "this needs 1500 open files, and {files} are allowed: ulimit -Hn");
+    run(async {
+        let rig = Rig::new();
+        let limits = "{connections: 64}".into();
+        rig.write(&AgentFile { limits, ..AgentFile::default() });
+        fs::set_permissions(rig.path(""), Permissions::from_mode(0o711)).unwrap();
+        let agent = rig.start();
+        let mut other = Puppet::start();
+        other.order("setuid 65534");
+        for number in 1..=1000 {
+            other.connect(&agent.socket.path);
+            if number % 100 == 0 {
+                let users = timeout(Duration::from_secs(30), agent.users(APP)).await;
+                assert_eq!(users.expect("root is not kept waiting"), ["ada"]);
+            }
+        }
+        let held = fs::read_dir(format!("/proc/{}/fd", other.id())).unwrap();
+        let is_socket = |link: &std::path::PathBuf| link.to_string_lossy().starts_with("socket:");
+        let held = held.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+        assert_eq!(held.filter(is_socket).count(), 1000);
+        rig.finish(agent).await;
+    });
+}
+
+#[test]
 #[ignore = "needs root or user namespaces: .ci/run attestation"]
 fn a_process_in_other_namespaces_is_not_on_the_host() {
     let user = ["--user", "--map-root-user"];
@@ -88,17 +127,18 @@ fn a_process_in_other_namespaces_is_not_on_the_host() {
 #[test]
 #[ignore = "needs root or user namespaces: .ci/run attestation"]
 fn a_process_that_gets_the_id_of_another_is_not_taken_for_it() {
-    in_pid_namespace("privileged::reuses_process_ids");
+    in_namespaces("privileged::reuses_process_ids", REUSED);
 }
 
 #[test]
 #[ignore = "needs root or user namespaces: .ci/run attestation"]
 fn a_process_that_gets_the_id_of_another_gets_none_of_its_credentials() {
-    in_pid_namespace("privileged::reuses_the_id_of_a_caller");
+    in_namespaces("privileged::reuses_the_id_of_a_caller", REUSED);
 }
 
-/// Runs a test of this program as the init of a PID namespace.
-fn in_pid_namespace(test: &str) {
+/// Runs a test of this program as the init of a PID namespace, with mounts of its own, and makes sure that it has printed this: that it did
+/// not end at once.
+fn in_namespaces(test: &str, proof: &str) {
     let namespaces = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child"];
     let mut inside = command("unshare");
     inside.args(namespaces).args(["--mount-proc"]).arg(std::env::current_exe().unwrap());
@@ -106,10 +146,9 @@ fn in_pid_namespace(test: &str) {
     let output = inside.stdin(Stdio::null()).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && printed.contains(REUSED), "{printed}{complaint}");
+    assert!(output.status.success() && printed.contains(proof), "{printed}{complaint}");
 }
 
-/// Shows that the test in the namespace did not end at once.
 const REUSED: &str = "process ids were reused";
 
 /// Not a test of its own: outside of a new PID namespace it ends at once.
