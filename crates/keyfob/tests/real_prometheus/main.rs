@@ -75,9 +75,9 @@ fn quick_alerts() -> String {
     for (slow, quick) in [
         ("for: 5m", "for: 5s"),
         ("for: 10m", "for: 10s"),
-        ("[5m]", "[5s]"),
+        ("[8m]", "[8s]"),
         ("[10m]", "[10s]"),
-        ("timestamp_seconds > 180", "timestamp_seconds > 8"),
+        ("timestamp_seconds > 90", "timestamp_seconds > 8"),
     ] {
         assert!(alerts.contains(slow), "no {slow:?} in alerts.yaml");
         alerts = alerts.replace(slow, quick);
