@@ -23,6 +23,8 @@ use std::{
     process::Command,
 };
 
+use serde_json::Value;
+
 use crate::{agent::RunningAgent, prometheus::Prometheus};
 
 /// A file of `deploy/prometheus`.
@@ -67,6 +69,43 @@ fn grafana_has_every_field_of_the_dashboard() {
     let dashboard = deployed("../grafana/keyfob-agent.json");
     let checked = Command::new(python).arg(script).arg(dashboard).output().unwrap();
     assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+fn prometheus_understands_every_expression_of_the_dashboard() {
+    if !is_wanted() {
+        return;
+    }
+    let dashboard = fs::read_to_string(deployed("../grafana/keyfob-agent.json")).unwrap();
+    let mut expressions = Vec::new();
+    find_expressions(&serde_json::from_str(&dashboard).unwrap(), &mut expressions);
+    assert!(expressions.len() > 20, "{expressions:?}");
+    // Nothing is there to be scraped.
+    let prometheus = Prometheus::start(&["127.0.0.1:1".to_owned()], &quick_alerts());
+    for expression in expressions {
+        // As Grafana does.
+        let mut query = expression.clone();
+        for (variable, value) in
+            [("$job", ".*"), ("$instance", ".*"), ("$__rate_interval", "2m"), ("$__range", "1h")]
+        {
+            query = query.replace(variable, value);
+        }
+        assert!(!query.contains('$'), "a variable that is not known here: {expression}");
+        assert!(prometheus.understands(&query), "{expression}");
+    }
+    assert!(!prometheus.understands("sum(rate(up[2m])"), "a bracket is missing");
+}
+
+/// All fields `expr`, wherever they are.
+fn find_expressions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(fields.get("expr").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|value| find_expressions(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| find_expressions(item, found)),
+        _ => {}
+    }
 }
 
 /// The alerts with minutes as seconds. A renewal is late after eight seconds, because the agent looks for renewals every five.

@@ -64,10 +64,13 @@ impl Prometheus {
 
     /// The value of an expression that has one.
     pub(crate) fn value(&self, expression: &str) -> Option<f64> {
-        let bytes = expression.bytes().map(|byte| format!("%{byte:02x}"));
-        let query = bytes.collect::<Vec<_>>().concat();
-        let result = self.api(&format!("/api/v1/query?query={query}"));
+        let result = self.api(&query(expression));
         result["result"][0]["value"][1].as_str()?.parse().ok()
+    }
+
+    /// Whether this is an expression at all.
+    pub(crate) fn understands(&self, expression: &str) -> bool {
+        self.get(&query(expression)).is_some()
     }
 
     /// The alerts that fire: their names and the addresses of the agents.
@@ -110,6 +113,12 @@ impl Prometheus {
         let (head, body) = answer.split_once("\r\n\r\n")?;
         head.contains(" 200 ").then(|| body.to_owned())
     }
+}
+
+/// The path at which an expression is evaluated.
+fn query(expression: &str) -> String {
+    let bytes = expression.bytes().map(|byte| format!("%{byte:02x}"));
+    format!("/api/v1/query?query={}", bytes.collect::<Vec<_>>().concat())
 }
 
 impl Drop for Prometheus {
