@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
     os::unix::{
         fs::{PermissionsExt as _, symlink},
         net::UnixStream,
@@ -32,6 +34,8 @@ const OTHER_HOST: &str = "other.example.com";
 const PASSWORD: &str = "hunter2-correct-horse";
 /// Where [`AgentFiles::install_service`] installs it.
 const INSTALLED: &str = "/usr/bin/keyfob";
+/// Where an agent serves metrics, as in its files in `deploy`.
+const HTTP: &str = "127.0.0.1:9977";
 const PATIENCE: Duration = Duration::from_mins(1);
 const PLUGIN: &str = "docker-config-credential-provider";
 /// The kubelet's configuration and directory of plugins.
@@ -178,6 +182,11 @@ pub(crate) fn a_hardened_agent_that_hangs_is_started_again(world: &mut World) {
         systemd.run(&format!("systemctl show --property={property} --value keyfob-agent"))
     };
     let hung = show("MainPID");
+    assert_hardened(&systemd.run(&format!("cat /proc/{}/status", hung.trim())));
+    for (path, part) in [("/readyz", "ready"), ("/metrics", "keyfob_agent_build_info{")] {
+        let body = http_get(path).unwrap();
+        assert!(body.contains(part), "{path}: {body}");
+    }
     systemd.run(&format!("kill -STOP {hung}"));
     let asked = systemd.run(&get);
     assert!(asked.contains(PASSWORD), "the agent that follows answers");
@@ -221,6 +230,31 @@ pub(crate) fn an_agent_with_a_broken_file_serves_once_that_is_corrected(world: &
     let log = fs::read_to_string(world.directory.join("services.log")).unwrap();
     assert!(log.contains("pluginDirectori: there is no field of this name"), "{log}");
     systemd.run("systemctl stop keyfob-agent");
+}
+
+/// The kernel has taken from the process what the unit says, by its `status` in `/proc`.
+fn assert_hardened(status: &str) {
+    let field = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.unwrap_or_else(|| panic!("no {name}: {status}")).trim()
+    };
+    assert_eq!((field("NoNewPrivs"), field("Seccomp")), ("1", "2"));
+    // CAP_DAC_READ_SEARCH is the second, CAP_SYS_PTRACE the nineteenth.
+    assert_eq!(u64::from_str_radix(field("CapBnd"), 16), Ok(1 << 2 | 1 << 19), "{status}");
+}
+
+/// What the agent serves to Prometheus, probes and people.
+pub(crate) fn http_get(path: &str) -> Result<String, String> {
+    let get = || {
+        let mut stream = TcpStream::connect(HTTP)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    let answer = get().map_err(|error| error.to_string())?;
+    if answer.starts_with("HTTP/1.1 200 ") { Ok(answer) } else { Err(answer) }
 }
 
 /// The registry refuses a pull without credentials.
@@ -345,7 +379,11 @@ impl AgentFiles {
             "providerConfig": self.directory.join("providers.json"),
             "pluginDirectory": self.directory.join("plugins"),
             "stateDirectory": "/var/lib/keyfob",
-            "listeners": {"agent": {"path": "/run/keyfob/agent.sock"}, "admin": {"path": "/run/keyfob/admin.sock"}},
+            "listeners": {
+                "agent": {"path": "/run/keyfob/agent.sock"},
+                "admin": {"path": "/run/keyfob/admin.sock"},
+                "http": {"address": HTTP},
+            },
             "audit": {"to": "file", "path": "/var/log/keyfob/audit.log"},
             "rules": rules,
         });

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::TcpStream,
     os::unix::{fs::symlink, net::UnixStream},
     path::Path,
     process::Command,
@@ -16,6 +15,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use crate::{
+    agent::http_get,
     containerd::Runtime,
     documented::Page,
     image::Image,
@@ -107,19 +107,8 @@ pub(crate) fn a_rolling_update_of_the_daemon_set_fails_no_request(world: &mut Wo
 
     let (is_over, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
     let failures: Vec<String> = thread::scope(|scope| {
-        let callers = [(); 4].map(|()| {
-            scope.spawn(|| {
-                let mut failures = Vec::new();
-                while !is_over.load(Ordering::Relaxed) && failures.is_empty() {
-                    match ask_as_root() {
-                        Ok(answer) if answer.contains(PASSWORD) => {}
-                        other => failures.push(format!("{other:?}")),
-                    }
-                    requests.fetch_add(1, Ordering::Relaxed);
-                }
-                failures
-            })
-        });
+        let callers = [(); 4].map(|()| scope.spawn(|| failed_request(&is_over, &requests)));
+        let prometheus = scope.spawn(|| failed_scrape(&is_over));
         // Also if this panics: the scope waits for the callers.
         let end = End(&is_over);
         for version in ["1", "2", "3"] {
@@ -137,10 +126,10 @@ pub(crate) fn a_rolling_update_of_the_daemon_set_fails_no_request(world: &mut Wo
                 let now = (requests.load(Ordering::Relaxed) - asked, answered() - pod_before);
                 if now.0 > 100 && now.1 > 2 { Ok(()) } else { Err(format!("{now:?}")) }
             });
-            wait_for("metrics of the new pod", PATIENCE, scrape);
         }
         drop(end);
-        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
+        assert_eq!(prometheus.join().unwrap(), None, "a scrape failed");
+        callers.into_iter().filter_map(|caller| caller.join().unwrap()).collect()
     });
     let requests = requests.load(Ordering::Relaxed);
     println!("{requests} requests of root and {} of a pod during 3 updates", answered());
@@ -148,6 +137,29 @@ pub(crate) fn a_rolling_update_of_the_daemon_set_fails_no_request(world: &mut Wo
     let log = logs(world, &pod);
     assert!(!log.contains("failed"), "{log}");
     drop(node);
+}
+
+/// Asks as root until it is over or fails, and says how.
+fn failed_request(is_over: &AtomicBool, requests: &AtomicUsize) -> Option<String> {
+    while !is_over.load(Ordering::Relaxed) {
+        let asked = ask_as_root();
+        requests.fetch_add(1, Ordering::Relaxed);
+        if !asked.as_ref().is_ok_and(|answer| answer.contains(PASSWORD)) {
+            return Some(format!("{asked:?}"));
+        }
+    }
+    None
+}
+
+/// Scrapes until it is over or fails, and says how.
+fn failed_scrape(is_over: &AtomicBool) -> Option<String> {
+    while !is_over.load(Ordering::Relaxed) {
+        if let Err(failed) = scrape() {
+            return Some(failed);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    None
 }
 
 /// Ends the callers when it is dropped.
@@ -305,19 +317,9 @@ fn update(world: &World, version: &str) {
     roll_out(world);
 }
 
-/// As Prometheus on the node does. The port follows an update once the old pod has ended.
+/// As Prometheus on the node does. It may meet an agent that closes the port; then another one has it already.
 fn scrape() -> Result<(), String> {
-    let get = || {
-        let mut stream = TcpStream::connect("127.0.0.1:9977")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-        let mut metrics = String::new();
-        stream.read_to_string(&mut metrics)?;
-        std::io::Result::Ok(metrics)
-    };
-    let metrics = get().map_err(|error| error.to_string())?;
-    if metrics.starts_with("HTTP/1.1 200 ") { Ok(()) } else { Err(metrics) }
+    http_get("/metrics").or_else(|_| http_get("/metrics")).map(drop)
 }
 
 /// What root on the node gets.
