@@ -96,14 +96,14 @@ fn lookup_help(error: &LookupError) -> &'static str {
 fn run_help(error: &RunError) -> &'static str {
     match error {
         RunError::TimedOut { .. } => {
-            "find out what it waits for: mostly the network, a name server or a cloud's metadata service"
+            "find out what it waits for: usually the network, a name server or a cloud's metadata service"
         }
         RunError::OutputTooLarge { .. } => {
             "fix the plugin: it may print its answer and nothing else"
         }
         RunError::Failed { .. } => {
             "read what the plugin printed: it is in the log of the agent, and root sees it with keyfob explain; the reason is \
-             mostly the node's identity or the network"
+             usually the node's identity or the network"
         }
         RunError::NotFound { .. } | RunError::NotExecutable { .. } => {
             "install a program for this machine, with the interpreter or loader that it names"

@@ -70,7 +70,7 @@ fn of_run(error: &RunError) -> String {
         }
         RunError::OutputTooLarge { .. } => "mend the plugin: it may print its answer and nothing else",
         RunError::Failed { .. } => {
-            "read what it said; the reason is mostly the identity or the network it runs with, which a kubelet's \
+            "read what it said; the reason is usually the identity or the network it runs with, which a kubelet's \
              environment may not give it"
         }
         RunError::NotFound { .. } | RunError::NotExecutable { .. } => PROGRAM,
