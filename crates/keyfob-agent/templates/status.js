@@ -31,6 +31,7 @@
     for (const time of within.querySelectorAll('time[datetime]')) {
       const text = relative(time.dateTime);
       if (time.textContent !== text) time.textContent = text;
+      if (time.title !== time.dateTime) time.title = time.dateTime;
     }
   }
 

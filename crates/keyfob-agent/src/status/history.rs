@@ -114,7 +114,7 @@ impl History {
     pub(crate) fn answered(&self, outcome: Outcome) {
         let now = self.clock.now();
         if let Some(counts) = self.lock().hour.at(now) {
-            counts.answered(outcome);
+            counts.count(outcome);
         }
         self.changed();
     }

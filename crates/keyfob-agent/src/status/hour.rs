@@ -72,7 +72,12 @@ impl Hour {
 }
 
 impl Counts {
-    pub(crate) fn answered(&mut self, outcome: Outcome) {
+    /// How many requests were neither refused nor failed.
+    pub(crate) fn answered(&self) -> u64 {
+        self.responses.saturating_sub(self.refused + self.failed)
+    }
+
+    pub(crate) fn count(&mut self, outcome: Outcome) {
         self.responses += 1;
         match outcome {
             Outcome::Denied | Outcome::BadRequest | Outcome::RateLimited => self.refused += 1,
@@ -99,7 +104,7 @@ mod tests {
     }
 
     fn answer(hour: &mut Hour, now: SystemTime) {
-        hour.at(now).unwrap().answered(Outcome::Allowed);
+        hour.at(now).unwrap().count(Outcome::Allowed);
     }
 
     #[test]
@@ -130,8 +135,9 @@ mod tests {
         use Outcome::{Allowed, Denied, Empty, Failed, RateLimited};
         let mut counts = Counts::default();
         for outcome in [Allowed, Denied, Empty, Failed, RateLimited] {
-            counts.answered(outcome);
+            counts.count(outcome);
         }
-        assert_eq!((counts.responses, counts.refused, counts.failed), (5, 2, 1));
+        let Counts { responses, refused, failed, .. } = counts;
+        assert_eq!((responses, counts.answered(), refused, failed), (5, 2, 2, 1));
     }
 }

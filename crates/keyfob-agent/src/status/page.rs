@@ -8,7 +8,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{gather, model::Status, records::RecordsCache, view::View};
+use super::{
+    gather,
+    model::Status,
+    records::RecordsCache,
+    view::{ROWS, View},
+};
 use crate::agent::Shared;
 
 /// How many pages are kept up to date at the same time. Each holds a connection open.
@@ -20,6 +25,11 @@ const KEPT: Duration = Duration::from_millis(400);
 pub(crate) const STYLE: &str = include_str!("../../templates/status.css");
 pub(crate) const SCRIPT: &str = include_str!("../../templates/status.js");
 pub(crate) const ICON: &str = include_str!("../../templates/status.svg");
+
+/// How large the parts of the page may be together: with everything else, it has less than 100,000 bytes.
+const MOST: usize = 100_000 - STYLE.len() - SCRIPT.len() - ICON.len() - FRAME;
+/// Room for what is around the parts.
+const FRAME: usize = 3_000;
 
 /// What all readers of the page share.
 #[derive(Debug)]
@@ -52,7 +62,8 @@ impl StatusPage {
     pub(super) async fn view(&self, shared: &Arc<Shared>, relative: bool) -> Option<View> {
         let status = self.status(shared).await?;
         let now = relative.then_some(status.now.0);
-        Some(View { status, detail: shared.config().status_detail, now })
+        let [rows, ..] = ROWS;
+        Some(View { status, detail: shared.config().status_detail, now, rows })
     }
 
     /// How the agent was doing a moment ago. Only one reader gathers it, and the others wait for that.
@@ -76,8 +87,20 @@ pub(super) struct Section {
     pub(super) html: String,
 }
 
-/// All parts of the page, in their order.
+/// All parts of the page, in their order, with as many rows as there is room for.
 pub(super) fn sections(view: &View) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for rows in ROWS {
+        sections = rendered(&View { rows, ..view.clone() });
+        let bytes: usize = sections.iter().map(|section| section.html.len()).sum();
+        if bytes <= MOST {
+            break;
+        }
+    }
+    sections
+}
+
+fn rendered(view: &View) -> Vec<Section> {
     let section = |id, html: askama::Result<String>| Section {
         id,
         html: html.unwrap_or_default().trim().to_owned(),

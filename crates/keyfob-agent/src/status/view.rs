@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::SystemTime};
 
 use super::{
     history::ReloadRecord,
-    hour::Minute,
+    hour::{Counts, Minute},
     model::{
         CachedStatus, ProviderState, ProviderStatus, PullRecordStatus, PullRecordsStatus, Status,
     },
@@ -17,14 +17,8 @@ use super::{
 use crate::audit::{AuditCaller, AuditEvent, Outcome};
 use keyfob_agent_config::StatusDetail;
 
-const PROVIDERS: usize = 20;
-const PATTERNS: usize = 6;
-const PROBLEMS: usize = 5;
-const DECISIONS: usize = 20;
-const CACHED: usize = 20;
-const RELOADS: usize = 10;
-const RECORDS: usize = 20;
-const RECORD_ERRORS: usize = 5;
+/// How many rows a list has at most: the first of these with which the page is small enough.
+pub(super) const ROWS: [usize; 5] = [20, 15, 10, 5, 2];
 /// Characters of a name, and of a text.
 const NAME: usize = 100;
 const TEXT: usize = 240;
@@ -32,20 +26,22 @@ const TEXT: usize = 240;
 const HEIGHT: u64 = 96;
 /// The height of the smallest bar: something is never drawn as nothing.
 const LEAST: u64 = 3;
-/// What separates the two parts of a bar.
+/// What separates the parts of a bar.
 const GAP: u64 = 2;
 
 /// A status as it is shown to somebody.
+#[derive(Clone)]
 pub(super) struct View {
     pub(super) status: Arc<Status>,
     pub(super) detail: StatusDetail,
     /// The time that relative times refer to. Without it, times are absolute: a text that changes only if something happened.
     pub(super) now: Option<SystemTime>,
+    /// One of [`ROWS`].
+    pub(super) rows: usize,
 }
 
 /// One chart: a bar for each minute.
 pub(super) struct Chart {
-    pub(super) class: &'static str,
     pub(super) title: &'static str,
     pub(super) sum: u64,
     /// What the parts of its bars are, if they have parts.
@@ -59,6 +55,13 @@ pub(super) struct Chart {
 pub(super) struct Part {
     pub(super) class: &'static str,
     pub(super) text: String,
+}
+
+/// What a part of each bar counts.
+struct Kind {
+    class: &'static str,
+    label: &'static str,
+    count: fn(&Counts) -> u64,
 }
 
 impl Chart {
@@ -93,6 +96,11 @@ impl View {
             ("configuration", "Configuration"),
             ("records", "Pull records"),
         ]
+    }
+
+    /// How many there are of what has rows of its own or takes many lines.
+    fn few(&self) -> usize {
+        (self.rows / 4).max(1)
     }
 
     /// Whether names of images and of callers may be shown.
@@ -135,6 +143,16 @@ impl View {
         parts(text)
     }
 
+    /// A hash in parts of equal length, between which a line may be broken.
+    pub(super) fn hash_parts<'a>(&self, hash: &'a str) -> Vec<&'a str> {
+        let (algorithm, digits) = hash.split_at(hash.find(':').map_or(0, |colon| colon + 1));
+        let quarter = (digits.len() / 4).max(1);
+        let ends = (1..4).map(|part| algorithm.len() + part * quarter);
+        let mut start = 0;
+        let ends = ends.chain([hash.len()]);
+        ends.filter_map(|end| hash.get(std::mem::replace(&mut start, end)..end)).collect()
+    }
+
     /// `good` or `bad`.
     pub(super) fn mood(&self) -> &'static str {
         if self.status.problems.is_empty() { "good" } else { "bad" }
@@ -160,7 +178,7 @@ impl View {
     }
 
     pub(super) fn problems(&self) -> Vec<Problem> {
-        let problems = self.status.problems.iter().take(PROBLEMS).cloned();
+        let problems = self.status.problems.iter().take(self.few()).cloned();
         problems.map(|problem| self.without_names(problem)).collect()
     }
 
@@ -184,19 +202,19 @@ impl View {
     }
 
     pub(super) fn hidden_problems(&self) -> usize {
-        self.status.problems.len().saturating_sub(PROBLEMS)
+        self.status.problems.len().saturating_sub(self.few())
     }
 
     /// Those that fail first, otherwise in the order of the configuration.
     pub(super) fn providers(&self) -> Vec<&ProviderStatus> {
         let mut providers: Vec<_> = self.status.providers.iter().collect();
         providers.sort_by_key(|provider| provider.state != ProviderState::Failing);
-        providers.truncate(PROVIDERS);
+        providers.truncate(self.rows);
         providers
     }
 
     pub(super) fn hidden_providers(&self) -> usize {
-        self.status.providers.len().saturating_sub(PROVIDERS)
+        self.status.providers.len().saturating_sub(self.rows)
     }
 
     pub(super) fn state(&self, provider: &ProviderStatus) -> String {
@@ -217,31 +235,41 @@ impl View {
     }
 
     pub(super) fn patterns<'a>(&self, provider: &'a ProviderStatus) -> &'a [String] {
-        let patterns = provider.match_images.as_slice();
-        patterns.get(..PATTERNS).unwrap_or(patterns)
+        first(&provider.match_images, self.few())
     }
 
     pub(super) fn more_patterns(&self, provider: &ProviderStatus) -> usize {
-        provider.match_images.len().saturating_sub(PATTERNS)
+        provider.match_images.len().saturating_sub(self.few())
+    }
+
+    /// What to do about the last error, unless the page has said so above: the problems begin with the providers that fail.
+    pub(super) fn fix<'a>(&self, provider: &'a ProviderStatus) -> Option<&'a str> {
+        let mut failing =
+            self.status.providers.iter().filter(|each| each.state == ProviderState::Failing);
+        let is_above = failing.position(|each| each.name == provider.name);
+        let error = provider.last_error.as_ref()?;
+        is_above.is_none_or(|at| at >= self.few()).then_some(&error.explanation.help)
     }
 
     pub(super) fn charts(&self) -> [Chart; 3] {
         let minutes = &self.status.minutes;
-        let responses = chart("answers", "Responses", minutes, |minute| {
-            (minute.counts.responses, minute.counts.refused)
-        });
-        let refused: u64 = minutes.iter().map(|minute| minute.counts.refused).sum();
-        let answered = responses.sum.saturating_sub(refused);
-        let parts = vec![
-            Part { class: "answers", text: format!("{answered} answered") },
-            Part { class: "refused", text: format!("{refused} refused") },
-        ];
+        let kind = |class, label, count| Kind { class, label, count };
         [
-            Chart { parts, ..responses },
-            chart("runs", "Plugin runs", minutes, |minute| (minute.counts.plugin_runs, 0)),
-            chart("failures", "Failures of plugins", minutes, |minute| {
-                (minute.counts.plugin_failures, 0)
-            }),
+            chart(
+                "Responses",
+                minutes,
+                &[
+                    kind("answers", "answered", Counts::answered),
+                    kind("refused", "refused", |counts| counts.refused),
+                    kind("failed", "failed", |counts| counts.failed),
+                ],
+            ),
+            chart("Plugin runs", minutes, &[kind("runs", "", |counts| counts.plugin_runs)]),
+            chart(
+                "Failures of plugins",
+                minutes,
+                &[kind("failures", "", |counts| counts.plugin_failures)],
+            ),
         ]
     }
 
@@ -252,8 +280,7 @@ impl View {
     }
 
     pub(super) fn decisions(&self) -> &[AuditEvent] {
-        let decisions = self.status.decisions.as_slice();
-        decisions.get(..DECISIONS).unwrap_or(decisions)
+        first(&self.status.decisions, self.rows)
     }
 
     pub(super) fn outcome(&self, event: &AuditEvent) -> &'static str {
@@ -301,13 +328,11 @@ impl View {
     }
 
     pub(super) fn cached(&self) -> &[CachedStatus] {
-        let cached = self.status.cached.as_slice();
-        cached.get(..CACHED).unwrap_or(cached)
+        first(&self.status.cached, self.rows)
     }
 
     pub(super) fn reloads(&self) -> &[ReloadRecord] {
-        let reloads = self.status.reloads.history.as_slice();
-        reloads.get(..RELOADS).unwrap_or(reloads)
+        first(&self.status.reloads.history, self.rows / 2)
     }
 
     pub(super) fn reload_text(&self, reload: &ReloadRecord) -> String {
@@ -331,13 +356,11 @@ impl View {
     }
 
     pub(super) fn records<'a>(&self, records: &'a PullRecordsStatus) -> &'a [PullRecordStatus] {
-        let records = records.records.as_slice();
-        records.get(..RECORDS).unwrap_or(records)
+        first(&records.records, self.rows)
     }
 
     pub(super) fn record_errors<'a>(&self, records: &'a PullRecordsStatus) -> &'a [String] {
-        let errors = records.errors.as_slice();
-        errors.get(..RECORD_ERRORS).unwrap_or(errors)
+        first(&records.errors, self.few())
     }
 
     /// As much of an id as container runtimes show.
@@ -389,19 +412,21 @@ fn caller_text(caller: &AuditCaller) -> String {
     }
 }
 
-/// A chart of how much there was in each minute, and how much of that was refused.
-fn chart(
-    class: &'static str,
-    title: &'static str,
-    minutes: &[Minute],
-    counts: impl Fn(&Minute) -> (u64, u64),
-) -> Chart {
-    let all = minutes.iter().map(|minute| counts(minute).0);
-    let (sum, most) = (all.clone().sum(), all.max().unwrap_or_default());
-    let (mut rest, mut refused) = (String::new(), String::new());
-    for (index, minute) in minutes.iter().enumerate() {
-        let stacked = stack(counts(minute), most);
-        for (path, (bottom, height)) in [&mut refused, &mut rest].into_iter().zip(stacked) {
+fn first<T>(all: &[T], most: usize) -> &[T] {
+    all.get(..most).unwrap_or(all)
+}
+
+/// A chart of how much there was of each kind in each minute.
+fn chart(title: &'static str, minutes: &[Minute], kinds: &[Kind]) -> Chart {
+    // The first kind is on top: what is wrong stands on the axis.
+    let counts = |minute: &Minute| -> Vec<u64> {
+        kinds.iter().rev().map(|kind| (kind.count)(&minute.counts)).collect()
+    };
+    let bars: Vec<_> = minutes.iter().map(counts).collect();
+    let most = bars.iter().map(|bar| bar.iter().sum()).max().unwrap_or_default();
+    let mut paths: Vec<_> = kinds.iter().rev().map(|kind| (kind.class, String::new())).collect();
+    for (index, bar) in bars.iter().enumerate() {
+        for ((_, path), (bottom, height)) in paths.iter_mut().zip(stack(bar, most)) {
             if height > 0 {
                 let (x, y) = (index * 10 + 1, 99 - bottom);
                 // Writing to a String does not fail.
@@ -409,23 +434,39 @@ fn chart(
             }
         }
     }
-    let mut paths = vec![(class, rest), ("refused", refused)];
     paths.retain(|(_, path)| !path.is_empty());
-    Chart { class, title, sum, parts: Vec::new(), most, paths }
+    let sum_of = |kind: &Kind| minutes.iter().map(|minute| (kind.count)(&minute.counts)).sum();
+    let sums: Vec<u64> = kinds.iter().map(sum_of).collect();
+    let part = |(kind, sum): (&Kind, &u64)| Part {
+        class: kind.class,
+        text: format!("{sum} {}", kind.label),
+    };
+    let parts = if kinds.len() > 1 { kinds.iter().zip(&sums).map(part).collect() } else { vec![] };
+    Chart { title, sum: sums.iter().sum(), parts, most, paths }
 }
 
-/// Where the two parts of a bar begin above the axis, and how high they are: what was refused, and above it the rest.
-fn stack((all, refused): (u64, u64), most: u64) -> [(u64, u64); 2] {
-    let height = |count: u64| match count {
-        0 => 0,
-        count => (count * HEIGHT / most.max(1)).max(LEAST),
+/// Where the parts of a bar begin above the axis, and how high they are. Whatever there is can be seen, and no bar is higher than the chart.
+fn stack(parts: &[u64], most: u64) -> Vec<(u64, u64)> {
+    let all: u64 = parts.iter().sum();
+    let mut above = parts.iter().map(|part| u64::from(*part > 0)).sum::<u64>();
+    let gaps = above.saturating_sub(1) * GAP;
+    let room = (all * HEIGHT / most.max(1)).saturating_sub(gaps).max(above * LEAST);
+    let (mut bottom, mut rest) = (0, room);
+    let place = |part: &u64| {
+        if *part == 0 {
+            return (0, 0);
+        }
+        above -= 1;
+        let height = match above {
+            0 => rest,
+            above => (part * room / all).clamp(LEAST, rest - above * LEAST),
+        };
+        rest -= height;
+        let at = bottom;
+        bottom += height + GAP;
+        (at, height)
     };
-    if refused == 0 || refused >= all {
-        return [(0, height(refused)), (0, height(all - refused.min(all)))];
-    }
-    let below = height(refused).min(HEIGHT - GAP - LEAST);
-    let bottom = below + GAP;
-    [(0, below), (bottom, height(all).saturating_sub(bottom).max(LEAST))]
+    parts.iter().map(place).collect()
 }
 
 fn parts(text: &str) -> Vec<&str> {
@@ -492,14 +533,34 @@ mod tests {
     }
 
     #[test]
-    fn both_parts_of_a_bar_are_seen_and_never_higher_than_the_chart() {
-        assert_eq!(stack((0, 0), 0), [(0, 0), (0, 0)]);
-        assert_eq!(stack((10, 0), 10), [(0, 0), (0, 96)]);
-        assert_eq!(stack((10, 10), 10), [(0, 96), (0, 0)]);
-        assert_eq!(stack((10, 5), 10), [(0, 48), (50, 46)]);
-        assert_eq!(stack((2, 1), 1000), [(0, 3), (5, 3)]);
-        assert_eq!(stack((1000, 1), 1000), [(0, 3), (5, 91)]);
-        assert_eq!(stack((1000, 999), 1000), [(0, 91), (93, 3)]);
+    fn all_parts_of_a_bar_are_seen_and_never_higher_than_the_chart() {
+        for (parts, most, expected) in [
+            ([0, 0, 0], 0, [(0, 0), (0, 0), (0, 0)]),
+            ([0, 0, 10], 10, [(0, 0), (0, 0), (0, 96)]),
+            ([0, 10, 0], 10, [(0, 0), (0, 96), (0, 0)]),
+            ([5, 0, 5], 10, [(0, 47), (0, 0), (49, 47)]),
+            ([1, 0, 1], 1000, [(0, 3), (0, 0), (5, 3)]),
+            ([1, 0, 999], 1000, [(0, 3), (0, 0), (5, 91)]),
+            ([999, 0, 1], 1000, [(0, 91), (0, 0), (93, 3)]),
+            ([1, 998, 1], 1000, [(0, 3), (5, 86), (93, 3)]),
+        ] {
+            assert_eq!(stack(&parts, most), expected, "{parts:?} of {most}");
+        }
+    }
+
+    #[test]
+    fn a_chart_counts_failures_apart_from_answers() {
+        let counts = Counts { responses: 7, refused: 2, failed: 1, ..Counts::default() };
+        let minutes = [Minute { start: Moment(SystemTime::UNIX_EPOCH), counts }];
+        let kind = |class, label, count| Kind { class, label, count };
+        let kinds = [
+            kind("answers", "answered", Counts::answered as fn(&Counts) -> u64),
+            kind("failed", "failed", |counts| counts.failed),
+        ];
+        let chart = chart("Responses", &minutes, &kinds);
+        assert_eq!(chart.caption(), "5: 4 answered, 1 failed");
+        let classes: Vec<_> = chart.paths.iter().map(|(class, _)| *class).collect();
+        assert_eq!(classes, ["failed", "answers"]);
     }
 
     #[test]

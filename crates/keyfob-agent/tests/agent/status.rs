@@ -1,8 +1,10 @@
 //! The status page and its live updates, as HTTP. What a browser makes of them is tested in `real_browser` of the binary.
 
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 
-use keyfob_testkit::LeakCheck;
+use keyfob_images::{PullAccess, PullRecords, RecordsOptions};
+use keyfob_keyring::ServiceAccountCoordinates;
+use keyfob_testkit::{LeakCheck, ManualClock};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -171,35 +173,93 @@ async fn the_number_of_followers_is_bounded() {
 
 #[tokio::test]
 async fn the_page_is_small_however_much_there_is_to_show() {
+    // The second has five bytes in HTML.
+    for (filler, least_rows) in [("a", 10), ("\"", 2)] {
+        let page = largest_page(filler).await;
+        let rows = |id: &str| {
+            let section = page.body.split_once(&format!("<section id=\"{id}\"")).unwrap().1;
+            section.split("</section>").next().unwrap().matches("<tr role=\"row\"").count() - 1
+        };
+        for (id, lists) in [("decisions", 1), ("cached", 1), ("configuration", 2), ("records", 1)] {
+            assert!(rows(id) >= least_rows / lists, "{} rows of {id}", rows(id));
+        }
+        let minutes = page.body.matches("<tr><th scope=\"row\">").count();
+        assert_eq!(minutes, 60, "each minute is a row");
+        for part in ["Failing, ", "rejected", "in use", "denied", "answered", "pods of the service"]
+        {
+            assert!(page.body.contains(part), "{part}: {}", page.body);
+        }
+    }
+}
+
+/// The page of an agent with many providers, rules and images, whose names are long and have this in them, after an hour full of failures,
+/// denials, answers and reloads. All its files together have less than 100,000 bytes.
+async fn largest_page(filler: &str) -> Reply {
     let rig = Rig::new();
-    let long = "a".repeat(200);
-    let rules = rule(&long, &format!("{{uids: [{}]}}", own_uid()), "Allow");
+    let (long, padding) = ("a".repeat(200), filler.repeat(200));
+    let callers = format!("{{uids: [{}]}}", own_uid());
+    let rules = [("denied", "Deny, images: [denied.example]"), ("allowed", "Allow")]
+        .map(|(name, rest)| rule(&format!("'{name}{padding}'"), &callers, rest));
     let mut providers = String::new();
     for number in 0..60 {
         let patterns = (0..20).map(|part| format!("registry-{number}.example/{long}{part}"));
         let patterns = patterns.collect::<Vec<_>>().join("\", \"");
-        let name = format!("provider-{number}");
+        let name = format!("provider-{number}-{padding}");
         providers += &provider(&name, &patterns);
-        match number % 3 {
+        match number % 2 {
             0 => rig.plugins.fail(&name),
             _ => rig.plugins.login(&name, "ada"),
         }
     }
     rig.write_providers(&providers);
-    rig.write(&AgentFile { rules, ..full() });
+    let file = AgentFile { rules: rules.concat(), ..full() };
+    let text = format!("pullRecords: {}\n{}", rig.path("records").display(), rig.text(&file));
+    std::fs::write(rig.file(), &text).unwrap();
+    write_records(&rig.path("records"), &long);
+
     let agent = rig.start();
     for number in 0..60 {
-        agent.users(&format!("registry-{number}.example/{long}1")).await;
-        rig.clock.advance(Duration::from_secs(59));
+        rig.clock.advance(Duration::from_mins(1));
+        for image in [1, 2] {
+            agent.users(&format!("registry-{number}.example/{long}{image}")).await;
+        }
+        agent.users(&format!("denied.example/{long}{number}")).await;
+        if number % 5 == 0 {
+            // Rejected, with a reason that quotes it, or with other providers.
+            let is_wrong = number % 10 == 0;
+            let nonsense = if is_wrong { format!("'{padding}': {long}\n") } else { String::new() };
+            std::fs::write(rig.file(), nonsense + &text).unwrap();
+            rig.write_providers(&providers.replacen("1h", &format!("{}m", 60 + number), 3));
+            agent.admin.call("POST", "/v1/reload", "").await;
+        }
     }
-    let mut bytes = 0;
-    for path in ["/", "/status.css", "/status.js", "/status.svg"] {
+    let page = agent.http_get("/").await;
+    let mut bytes = page.body.len();
+    for path in ["/status.css", "/status.js", "/status.svg"] {
         let part = agent.http_get(path).await;
         assert_eq!(part.status, 200);
         bytes += part.body.len();
     }
-    assert!((50_000..100_000).contains(&bytes), "{bytes} bytes");
+    assert!((50_000..100_000).contains(&bytes), "{bytes} bytes of {filler:?}");
     rig.finish(agent).await;
+    page
+}
+
+/// Records of more images than are shown, which pods of three service accounts with long names may use.
+fn write_records(directory: &Path, long: &str) {
+    let clock = Arc::new(ManualClock::default());
+    let records = PullRecords::open(directory, RecordsOptions::default(), clock).unwrap();
+    let account = |number: usize| ServiceAccountCoordinates {
+        uid: number.to_string(),
+        namespace: format!("namespace-{long}"),
+        name: format!("account-{long}"),
+    };
+    let access = PullAccess { service_accounts: (0..3).map(account).collect(), ..<_>::default() };
+    for number in 0..25 {
+        let id = format!("sha256:{number:064}");
+        let image = format!("registry.example/{long}{number}");
+        records.record_pulled(&image, &id, Some(&access)).unwrap();
+    }
 }
 
 #[tokio::test]

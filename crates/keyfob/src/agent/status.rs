@@ -184,9 +184,10 @@ fn last_hour(page: &mut Page, status: &Value) {
         Value::from(counts.sum::<u64>())
     };
     page.line(&format!(
-        "last hour  {}, {} refused; {}, {} failed",
+        "last hour  {}, {} refused, {} failed; {}, {} failed",
         counted(&sum("responses"), "response"),
         sum("refused"),
+        sum("failed"),
         counted(&sum("pluginRuns"), "plugin run"),
         sum("pluginFailures")
     ));

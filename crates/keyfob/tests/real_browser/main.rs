@@ -42,7 +42,7 @@ const BROKEN: &str = "
         each.nextElementSibling.getBoundingClientRect().left < each.getBoundingClientRect().right);
     return [...broken, ...labels, ...marked].map((each) => each.textContent)";
 
-/// The contrasts in the chart of responses: between its two colours, of each with the page, and of the legend's.
+/// The contrasts in the chart of responses: between the two colours without stripes, of each with the page, and of the legend's.
 const CONTRASTS: &str = "
     const luminance = (color) => {
         const [r, g, b] = color.match(/[0-9]+/g).map((each) => each / 255).map((each) =>
@@ -54,8 +54,11 @@ const CONTRASTS: &str = "
     const page = of('#hour', 'backgroundColor');
     const bars = [of('path.answers', 'fill'), of('path.refused', 'fill')];
     const swatches = [of('.swatch.answers', 'backgroundColor'), of('.swatch.refused', 'backgroundColor')];
-    return [bars, swatches].flatMap(([one, other]) => [contrast(one, other), contrast(one, page), contrast(other, page)])";
+    return [bars, swatches].flatMap(([one, other]) => [contrast(one, other), contrast(one, page), contrast(other, page)])\
+           .concat(contrast(stripes, page))";
 
+    // What failed differs by its stripes from both others.
+    const stripes = of('.stripe', 'fill');
 /// The path of axe-core, if these tests are to be run.
 fn axe() -> Option<PathBuf> {
     let path = env::var_os("KEYFOB_AXE").map(PathBuf::from);
@@ -98,7 +101,10 @@ fn reload(node: &Node) {
 
 /// The state of a provider, as an expression of JavaScript.
 fn state_of(provider: &str) -> String {
-    format!("document.querySelector('[data-provider={provider}] .state').innerText")
+    format!(
+        "[...document.querySelectorAll('.card')].find((card) => card.querySelector('h3').textContent === '{provider}')\
+         .querySelector('.state').innerText"
+    )
 }
 
 fn wait_until_live(browser: &mut Browser) {
@@ -123,23 +129,26 @@ fn everything_that_there_is_to_know_is_on_the_page() {
     ] {
         assert!(problem.contains(part), "{part}: {problem}");
     }
-    let theirs = browser.texts(&format!("[data-provider={THEIRS}]")).join("");
+        "Fix read what the plugin printed: ",
+    let theirs = browser.texts(".card.failing").join("");
+    assert!(!theirs.contains("Fix"), "what to do is said once: {theirs}");
     for part in [
         "Failing",
         "*.internal.example",
         "failed after",
         "the plugin failed: exit code 3",
-        "Fix: read what",
+        THEIRS,
         "2, 1 failed",
     ] {
         assert!(theirs.contains(part), "{part}: {theirs}");
     }
-    let ours = browser.texts(&format!("[data-provider={OURS}]")).join("");
+    let ours = browser.texts(".card.working").join("");
     for part in [
         "Working",
         "registry.example",
         "succeeded after",
         "Last error none",
+        OURS,
         "Next renewal in ",
         "2 answers, the first expires in ",
     ] {
@@ -189,13 +198,24 @@ fn the_configuration_the_records_and_the_last_hour_are_on_the_page() {
     let charts = browser.texts("figcaption");
     assert_eq!(
         charts,
-        ["Responses 7: 5 answered, 2 refused", "Plugin runs 4", "Failures of plugins 1"]
+        ["Responses 7: 4 answered, 2 refused, 1 failed", "Plugin runs 4", "Failures of plugins 1"]
     );
     let bars = "[...document.querySelectorAll('figure svg[role=img] path')].map((each) => each.className.baseVal)";
-    assert_eq!(browser.evaluate(bars), json!(["answers", "refused", "runs", "failures"]));
+    assert_eq!(browser.evaluate(bars), json!(["failed", "refused", "answers", "runs", "failures"]));
     browser.run("document.querySelector('details').open = true");
-    let minutes = browser.texts("#hour tbody tr").join("\n");
-    assert!(minutes.contains(':'), "the chart is a table too: {minutes}");
+    let titles = browser.texts("#hour thead th");
+    let sums = "[...document.querySelectorAll('#hour tbody tr')].map((row) => [...row.cells].slice(1).map((cell) => \
+                Number(cell.innerText))).reduce((sums, row) => sums.map((sum, index) => sum + row[index]))";
+    assert_eq!(
+        (titles, browser.evaluate(sums)),
+        (
+            ["Minute", "Responses", "Refused", "Failed", "Plugin runs", "Plugin failures"]
+                .map(str::to_owned)
+                .to_vec(),
+            json!([7, 2, 1, 4, 1])
+        ),
+        "the charts are a table too"
+    );
     let unnamed = "[...document.querySelectorAll('table')].filter((table) => !table.caption || table.querySelector('th:not([scope])')).length";
     assert_eq!(browser.evaluate(unnamed), 0, "each table has a caption, and each heading a scope");
 }
