@@ -16,7 +16,11 @@
 mod browser;
 mod node;
 
-use std::{env, fs, path::PathBuf, time::Duration};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use keyfob_testkit::LeakCheck;
 use serde_json::{Value, json};
@@ -269,7 +273,6 @@ fn press_pause(browser: &mut Browser, key: &str, connection: &str) {
 #[test]
 fn it_fits_on_small_and_large_screens_and_passes_axe_in_both_themes() {
     let Some(axe) = axe() else { return };
-    let axe = fs::read_to_string(axe).unwrap();
     let (node, mut browser) = busy_node();
     if env::var_os("KEYFOB_SCREENSHOTS").is_some() {
         live_a_while(&node);
@@ -290,16 +293,55 @@ fn it_fits_on_small_and_large_screens_and_passes_axe_in_both_themes() {
             assert!(contrast.as_f64().unwrap() >= 3.0, "{screen:?}: {contrast}");
         }
         backgrounds.push(browser.evaluate("getComputedStyle(document.body).backgroundColor"));
-        browser.run("document.querySelector('details').open = true");
-        browser.run(&axe);
-        let report = browser.run_until_called_back(AXE);
-        assert_eq!(report["violations"], json!([]), "{screen:?}");
-        assert!(report["passes"].as_u64().unwrap() > 20, "{screen:?}: {report}");
-        browser.run("document.querySelector('details').open = false");
+        assert_accessible(&mut browser, &axe, &format!("{screen:?}"));
         take_picture(&node, &mut browser, screen);
     }
     assert_ne!(backgrounds[0], backgrounds[1], "dark is not light");
     assert_eq!((&backgrounds[0], &backgrounds[1]), (&backgrounds[2], &backgrounds[3]));
+}
+
+/// The rules of axe-core find nothing, also in the table of the last hour.
+#[track_caller]
+fn assert_accessible(browser: &mut Browser, axe: &Path, what: &str) {
+    browser.run("document.querySelector('details').open = true");
+    browser.run(&fs::read_to_string(axe).unwrap());
+    let report = browser.run_until_called_back(AXE);
+    assert_eq!(report["violations"], json!([]), "{what}");
+    assert!(report["passes"].as_u64().unwrap() > 20, "{what}: {report}");
+    browser.run("document.querySelector('details').open = false");
+}
+
+#[test]
+fn it_passes_axe_and_logs_no_error_whatever_happens() {
+    let Some(axe) = axe() else { return };
+    let mut node = Node::start();
+    let mut browser = Browser::start();
+    browser.open(&node.url());
+    wait_until_live(&mut browser);
+    assert_accessible(&mut browser, &axe, "nothing has happened");
+    assert!(node.ask("registry.example/a").status.success());
+    browser.wait_for(&state_of(OURS), "Working");
+    assert_accessible(&mut browser, &axe, "all is well");
+    node.break_ours();
+    assert!(!node.ask("registry.example/b").status.success());
+    browser.wait_for(&state_of(OURS), "Failing");
+    assert_accessible(&mut browser, &axe, "a provider fails");
+    node.mend();
+    assert!(node.ask("registry.example/c").status.success());
+    browser.wait_for(&state_of(OURS), "Working");
+    assert_accessible(&mut browser, &axe, "it has recovered");
+    press_pause(&mut browser, "Enter", "Paused");
+    assert_accessible(&mut browser, &axe, "paused");
+    press_pause(&mut browser, "Enter", "Live");
+    assert_eq!(browser.console(), [""; 0]);
+
+    node.stop();
+    browser.wait_for("document.getElementById('connection').dataset.state", "lost");
+    assert_accessible(&mut browser, &axe, "the connection is lost");
+    // The browser's own words about the connection are no error of the page.
+    let mut console = browser.console();
+    console.retain(|line| !line.contains("net::ERR_"));
+    assert_eq!(console, [""; 0]);
 }
 
 /// A quarter of an hour of requests, so that the pictures have something to show: a team that asks for what it must not have, a plugin that
@@ -480,7 +522,7 @@ fn it_works_without_javascript() {
 
 #[test]
 fn names_are_not_shown_to_every_user_unless_the_file_says_so() {
-    let Some(_) = axe() else { return };
+    let Some(axe) = axe() else { return };
     let node = Node::showing("summary");
     assert!(node.ask("registry.example/team/app:v1").status.success());
     node.break_theirs();
@@ -490,6 +532,8 @@ fn names_are_not_shown_to_every_user_unless_the_file_says_so() {
     browser.open(&node.url());
     wait_until_live(&mut browser);
     browser.wait_for(&state_of(THEIRS), "Failing");
+    assert_accessible(&mut browser, &axe, "a summary");
+    assert_eq!(browser.console(), [""; 0]);
     let traffic = browser.traffic();
     for name in
         ["team/app", "ci.internal.example", RECORDED, "no-secrets-team", "rulez", "shop/cart"]

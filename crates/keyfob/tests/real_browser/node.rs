@@ -103,6 +103,12 @@ impl Node {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
+    /// Ends the agent.
+    pub(crate) fn stop(&mut self) {
+        self.agent.kill().unwrap();
+        self.agent.wait().unwrap();
+    }
+
     /// Both plugins answer from now on.
     pub(crate) fn mend(&self) {
         let auth = json!({"registry.example": {"username": USER, "password": PASSWORD}});
