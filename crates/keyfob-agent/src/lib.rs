@@ -46,3 +46,4 @@ pub use client::{AgentClient, AgentClientError, AgentCredential, AgentCredential
 pub use error::ErrorCode;
 #[cfg(feature = "agent")]
 pub use sockets::{HttpListener, InheritedSockets, SocketError, Sockets};
+pub use status::relative_time;

@@ -18,6 +18,7 @@ mod records;
 mod time;
 mod view;
 
+pub use self::time::relative_time;
 pub(crate) use self::{
     explanation::Explanation,
     gather::gather,

@@ -16,17 +16,24 @@ impl Moment {
         rfc3339(self.0)
     }
 
-    /// Such as `12 s ago` or `in 4 min`. The script of the page writes it in the same way.
+    /// As [`relative_time`] has it.
     pub(crate) fn relative(self, now: SystemTime) -> String {
-        let (distance, is_ahead) = match self.0.duration_since(now) {
-            Ok(ahead) => (ahead, true),
-            Err(behind) => (behind.duration(), false),
-        };
-        match (distance.as_secs(), is_ahead) {
-            (0, _) => "now".to_owned(),
-            (_, true) => format!("in {}", rounded(distance)),
-            (_, false) => format!("{} ago", rounded(distance)),
-        }
+        relative_time(self.0, now)
+    }
+}
+
+/// How far a time is from now, as the status page tells it: such as `12 s ago` or `in 4 min 5 s`, in one or two units.
+#[must_use]
+pub fn relative_time(time: SystemTime, now: SystemTime) -> String {
+    // The script of the page writes it in the same way.
+    let (distance, is_ahead) = match time.duration_since(now) {
+        Ok(ahead) => (ahead, true),
+        Err(behind) => (behind.duration(), false),
+    };
+    match (distance.as_secs(), is_ahead) {
+        (0, _) => "now".to_owned(),
+        (_, true) => format!("in {}", rounded(distance)),
+        (_, false) => format!("{} ago", rounded(distance)),
     }
 }
 

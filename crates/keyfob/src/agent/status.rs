@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use keyfob_agent::{AgentClient, AgentClientError};
+use keyfob_agent::{AgentClient, AgentClientError, relative_time};
 use keyfob_api::{Chain, Timestamp};
 use keyfob_exec::{on_one_line, write_stdout};
 use serde_json::Value;
@@ -350,22 +350,7 @@ fn ago(status: &Value, time: &str) -> String {
     let (Some(now), Some(at)) = (parsed(text(status, "now")), parsed(time)) else {
         return time.to_owned();
     };
-    match at.duration_since(now) {
-        Ok(ahead) if ahead.as_secs() == 0 => format!("now ({time})"),
-        Err(behind) if behind.duration().as_secs() == 0 => format!("now ({time})"),
-        Ok(ahead) => format!("in {} ({time})", rounded(ahead)),
-        Err(behind) => format!("{} ago ({time})", rounded(behind.duration())),
-    }
-}
-
-/// In one or two units, as on the status page.
-fn rounded(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3600, seconds / 60) {
-        (0, 0) => format!("{seconds} s"),
-        (0, minutes) => format!("{minutes} min {} s", seconds % 60),
-        (hours, minutes) => format!("{hours} h {} min", minutes % 60),
-    }
+    format!("{} ({time})", relative_time(at, now))
 }
 
 #[cfg(test)]
@@ -392,7 +377,8 @@ mod tests {
         let status = json!({"now": "2026-11-18T20:00:00Z"});
         let told = |time| ago(&status, time);
         assert_eq!(told("2026-11-18T20:02:05Z"), "in 2 min 5 s (2026-11-18T20:02:05Z)");
-        assert_eq!(told("2026-11-18T18:59:00Z"), "1 h 1 min ago (2026-11-18T18:59:00Z)");
+        assert_eq!(told("2026-11-18T19:00:01Z"), "59 min ago (2026-11-18T19:00:01Z)");
+        assert_eq!(told("2026-11-15T15:00:00Z"), "3 d 5 h ago (2026-11-15T15:00:00Z)");
         assert_eq!(told("soon"), "soon");
     }
 }

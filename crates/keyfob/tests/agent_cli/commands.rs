@@ -2,13 +2,13 @@
 
 use std::{
     fs::{self, Permissions},
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     os::{
         fd::OwnedFd,
         unix::{fs::PermissionsExt as _, net::UnixListener},
     },
     path::Path,
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use rustix::{
@@ -303,6 +303,49 @@ fn the_status_is_followed_and_printed_when_it_changes() {
         error.as_str().is_some_and(|error| error.starts_with("the agent is not running: "))
     };
     while !is_down(&next()["error"]) {}
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the terminal of the program under test")]
+fn in_a_terminal_the_status_is_drawn_anew_each_second() {
+    if !is_root() {
+        return;
+    }
+    let agent = RunningAgent::start();
+    let watch = format!(
+        "exec {} agent status --watch --socket {}",
+        env!("CARGO_BIN_EXE_keyfob"),
+        agent.admin_socket()
+    );
+    // It has a terminal for the command.
+    let mut watching = Command::new("script")
+        .args(["--quiet", "--flush", "--command", &watch, "/dev/null"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut terminal = watching.stdout.take().unwrap();
+    let mut screens_with = |text: &str| {
+        let mut written = String::new();
+        while !written.contains(text) {
+            let mut bytes = [0; 4096];
+            let count = terminal.read(&mut bytes).unwrap();
+            assert_ne!(count, 0, "no {text:?}: {written}");
+            written += &String::from_utf8_lossy(bytes.get(..count).unwrap());
+        }
+        written
+    };
+    let clear = "\u{1b}[H\u{1b}[2J\u{1b}[3J";
+    let first =
+        screens_with("last hour  0 responses, 0 refused, 0 failed; 0 plugin runs, 0 failed");
+    assert!(first.contains(&format!("{clear}keyfob agent ")), "{first}");
+
+    agent.ask("get", &[IMAGE]);
+
+    let second = screens_with("1 response, 0 refused, 0 failed; 1 plugin run, 0 failed");
+    assert!(second.contains(&format!("{clear}keyfob agent ")), "{second}");
     watching.kill().unwrap();
     watching.wait().unwrap();
 }
