@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::{
     args::AgentOptions,
-    connection::{Begun, Connection, Deadline},
+    connection::{Connection, Deadline, WaitOutcome},
     http::{Response, ResponseError, read_response, request},
     json::{ErrorDocument, error_document},
     text::on_one_line,
@@ -95,20 +95,20 @@ impl AgentOptions {
         path: &str,
         content_type: &str,
         body: &[u8],
-        patience: Duration,
+        down_after: Duration,
     ) -> Result<Vec<u8>, AskError> {
         let request = request("POST", path, content_type, body);
         let deadline = Deadline::after(self.timeout);
         // An agent that was killed has closed its connections, and the next one may already be there.
         for _ in 0..2 {
-            if let Some(body) = self.ask_patiently(&request, patience, deadline)? {
+            if let Some(body) = self.ask_while_alive(&request, down_after, deadline)? {
                 return Ok(body);
             }
-            if !self.is_alive(patience) {
-                return Err(AskError::Down(self.no_answer(None, patience)));
+            if !self.is_alive(down_after, deadline)? {
+                return Err(AskError::Down(self.no_answer(None, down_after)));
             }
         }
-        Err(AskError::Failed(self.no_answer(None, patience)))
+        Err(AskError::Failed(self.no_answer(None, down_after)))
     }
 
     fn ask(&self, request: &[u8], timeout: Duration) -> Result<Vec<u8>, AskError> {
@@ -119,23 +119,23 @@ impl AgentOptions {
     }
 
     /// Nothing if the connection was closed without an answer.
-    fn ask_patiently(
+    fn ask_while_alive(
         &self,
         request: &[u8],
-        patience: Duration,
+        down_after: Duration,
         deadline: Deadline,
     ) -> Result<Option<Vec<u8>>, AskError> {
-        let mut connection = Connection::open(&self.socket, patience, deadline)
-            .map_err(|errno| self.connect_error(errno, patience))?;
+        let mut connection = Connection::open(&self.socket, down_after, deadline)
+            .map_err(|errno| self.connect_error(errno, down_after))?;
         let sent = connection.write_all(request);
         loop {
-            match connection.wait(patience) {
-                Ok(Begun::Answer) => break,
-                Ok(Begun::Closed) => return Ok(None),
-                Ok(Begun::Nothing) if self.is_alive(patience) => {}
-                Ok(Begun::Nothing) => {
+            match connection.wait(down_after) {
+                Ok(WaitOutcome::Data) => break,
+                Ok(WaitOutcome::Closed) => return Ok(None),
+                Ok(WaitOutcome::Silence) if self.is_alive(down_after, deadline)? => {}
+                Ok(WaitOutcome::Silence) => {
                     let error = io::ErrorKind::TimedOut.into();
-                    return Err(AskError::Down(self.no_answer(Some(&error), patience)));
+                    return Err(AskError::Down(self.no_answer(Some(&error), down_after)));
                 }
                 Err(_) => return Err(AskError::Failed(self.busy())),
             }
@@ -143,15 +143,19 @@ impl AgentOptions {
         self.read(&mut connection, sent, self.timeout).map(Some)
     }
 
-    /// Whether anything answers, whatever it is.
-    fn is_alive(&self, limit: Duration) -> bool {
+    /// Whether anything answers, whatever it is. An agent that does not have the whole limit for that, because the deadline comes before,
+    /// counts as busy.
+    fn is_alive(&self, limit: Duration, deadline: Deadline) -> Result<bool, AskError> {
+        if !deadline.time_left().is_ok_and(|left| left >= limit) {
+            return Err(AskError::Failed(self.busy()));
+        }
         let request = request("GET", "/v1/alive", "application/json", b"");
-        let begun = || {
+        let probe = || {
             let connection = Connection::open(&self.socket, limit, Deadline::after(limit))?;
             connection.write_all(&request)?;
             connection.wait(limit)
         };
-        begun() == Ok(Begun::Answer)
+        Ok(probe() == Ok(WaitOutcome::Data))
     }
 
     fn read(

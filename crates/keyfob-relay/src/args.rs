@@ -12,7 +12,7 @@ use keyfob_api::MatchPattern;
 use crate::{
     fallback::Fallback,
     outcome::Outcome,
-    terms::{Terms, TokenTerms},
+    policy::{FallbackPolicy, TokenPolicy},
     text::on_one_line,
 };
 
@@ -41,7 +41,7 @@ options:
                          refuse: fail with the reason; run: become PROGRAM, with the request on stdin.
                          An agent that denies, fails or is busy is not down.
 
-options of --if-down run, which `keyfob provider install --agent` takes from the provider's configuration:
+options of --if-down run; `keyfob provider install --agent` writes the --fallback ones from the provider's configuration:
   --fallback-image PATTERN                  PROGRAM runs for these images only, as with `matchImages`; may be repeated,
                                             and one is needed. For others there are no credentials.
   --fallback-token optional|required        PROGRAM gets the service account token of the request; required: it does
@@ -282,14 +282,14 @@ impl Given {
 
 impl IfDownGiven {
     /// What does not fit together is an error: otherwise it would be noticed only when the agent is down for the first time.
-    fn parse(self, timeout: Duration) -> Result<IfDown, String> {
-        let what = self.what.clone().unwrap_or_else(|| "refuse".into());
+    fn parse(mut self, timeout: Duration) -> Result<IfDown, String> {
+        let what = self.what.take().unwrap_or_else(|| "refuse".into());
         match what.to_str() {
             Some("run") => self.fallback(timeout).map(IfDown::Run),
             Some("refuse") if self.program.is_some() => {
                 Err("a program is given, but not --if-down run".to_owned())
             }
-            Some("refuse") if self != (Self { what: self.what.clone(), ..Self::default() }) => {
+            Some("refuse") if self != Self::default() => {
                 Err("an option of --if-down run is given, but not --if-down run".to_owned())
             }
             Some("refuse") => Ok(IfDown::Refuse),
@@ -306,9 +306,10 @@ impl IfDownGiven {
             Some(given) => duration(&given, "--down-after")?,
             None => DEFAULT_DOWN_AFTER,
         };
-        if down_after >= timeout {
+        // It is waited for twice: for the answer, and for a sign of life.
+        if down_after.saturating_mul(2) >= timeout {
             return Err(format!(
-                "--down-after must be shorter than --timeout: {down_after:?} and {timeout:?}"
+                "--down-after must be shorter than half of --timeout: {down_after:?} and {timeout:?}"
             ));
         }
         let images = self.images.iter().map(|given| pattern(given));
@@ -320,8 +321,8 @@ impl IfDownGiven {
             );
         }
         let token = token(self.token.as_deref(), self.required_annotations, self.annotations)?;
-        let terms = Terms { images, token };
-        Ok(Fallback { program, args: words.collect(), down_after, terms })
+        let policy = FallbackPolicy { images, token };
+        Ok(Fallback { program, args: words.collect(), down_after, policy })
     }
 }
 
@@ -336,7 +337,7 @@ fn token(
     given: Option<&OsStr>,
     required: Vec<OsString>,
     optional: Vec<OsString>,
-) -> Result<Option<TokenTerms>, String> {
+) -> Result<Option<TokenPolicy>, String> {
     let is_required = match given.map(OsStr::to_str) {
         None if required.is_empty() && optional.is_empty() => return Ok(None),
         None => return Err("annotations are only passed on with --fallback-token".to_owned()),
@@ -354,7 +355,7 @@ fn token(
         })
     };
     let (required_annotations, optional_annotations) = (keys(required)?, keys(optional)?);
-    Ok(Some(TokenTerms { is_required, required_annotations, optional_annotations }))
+    Ok(Some(TokenPolicy { is_required, required_annotations, optional_annotations }))
 }
 
 fn docker_action(words: &[OsString]) -> Result<DockerAction, String> {
@@ -452,7 +453,7 @@ mod tests {
             program: "/p/ecr".into(),
             args: ["--socket", "x", "--", "y"].map(OsString::from).to_vec(),
             down_after: Duration::from_secs(10),
-            terms: Terms { images: vec![MatchPattern::parse("a").unwrap()], token: None },
+            policy: FallbackPolicy { images: vec![MatchPattern::parse("a").unwrap()], token: None },
         });
         let expected = Command::Provider { agent: options(DEFAULT_SOCKET, 55_000), if_down };
         assert_eq!(parsed(line, &[]), Ok(expected));
@@ -464,7 +465,7 @@ mod tests {
                     --fallback-token required --fallback-annotation k --fallback-annotation=l --fallback-required-annotation m \
                     -- /p/ecr";
         let images = ["*.a", "b:5000/c"].map(|text| MatchPattern::parse(text).unwrap()).into();
-        let token = TokenTerms {
+        let token = TokenPolicy {
             is_required: true,
             required_annotations: vec!["m".to_owned()],
             optional_annotations: vec!["k".to_owned(), "l".to_owned()],
@@ -473,7 +474,7 @@ mod tests {
             program: "/p/ecr".into(),
             args: Vec::new(),
             down_after: Duration::from_secs(2),
-            terms: Terms { images, token: Some(token) },
+            policy: FallbackPolicy { images, token: Some(token) },
         });
         let expected = Command::Provider { agent: options(DEFAULT_SOCKET, 55_000), if_down };
         assert_eq!(parsed(line, &[]), Ok(expected));
@@ -553,8 +554,8 @@ mod tests {
                 "annotations are only passed on with --fallback-token",
             ),
             (
-                "keyfob-relay provider --if-down run --fallback-image a --timeout 5s -- /p/ecr",
-                "--down-after must be shorter than --timeout: 10s and 5s",
+                "keyfob-relay provider --if-down run --fallback-image a --timeout 20s -- /p/ecr",
+                "--down-after must be shorter than half of --timeout: 10s and 20s",
             ),
             (
                 "keyfob-relay provider --if-down refuse --fallback-image a",

@@ -31,7 +31,7 @@ impl Deadline {
     }
 
     /// Never zero, which would mean that there is no limit.
-    fn time_left(self) -> Result<Duration, Errno> {
+    pub(crate) fn time_left(self) -> Result<Duration, Errno> {
         let left = self.0.saturating_duration_since(Instant::now());
         // The kernel counts in microseconds.
         if left < Duration::from_micros(1) { Err(Errno::TIMEDOUT) } else { Ok(left) }
@@ -70,13 +70,13 @@ impl Connection {
     }
 
     /// Waits until the answer begins or the other end closes the connection, and leaves what came where it is.
-    pub(crate) fn wait(&self, limit: Duration) -> Result<Begun, Errno> {
+    pub(crate) fn wait(&self, limit: Duration) -> Result<WaitOutcome, Errno> {
         let limit = limit.min(self.deadline.time_left()?);
         set_socket_timeout(&self.socket, Timeout::Recv, Some(limit))?;
         match retry_on_intr(|| recv(&self.socket, &mut [0; 1], RecvFlags::PEEK)) {
-            Ok((0, _)) | Err(Errno::CONNRESET) => Ok(Begun::Closed),
-            Ok(_) => Ok(Begun::Answer),
-            Err(Errno::AGAIN) => Ok(Begun::Nothing),
+            Ok((0, _)) | Err(Errno::CONNRESET) => Ok(WaitOutcome::Closed),
+            Ok(_) => Ok(WaitOutcome::Data),
+            Err(Errno::AGAIN) => Ok(WaitOutcome::Silence),
             Err(error) => Err(error),
         }
     }
@@ -84,9 +84,9 @@ impl Connection {
 
 /// What has come after some time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begun {
-    Nothing,
-    Answer,
+pub(crate) enum WaitOutcome {
+    Silence,
+    Data,
     Closed,
 }
 

@@ -20,7 +20,7 @@ use rustix::{
 use crate::{
     agent::Reason,
     outcome::Outcome,
-    terms::{Terms, Verdict},
+    policy::{Decision, FallbackPolicy},
     text::on_one_line,
 };
 
@@ -34,7 +34,7 @@ pub(crate) struct Fallback {
     pub(crate) args: Vec<OsString>,
     /// How long the agent may be silent before it must say that it is alive, and how long it has for that.
     pub(crate) down_after: Duration,
-    pub(crate) terms: Terms,
+    pub(crate) policy: FallbackPolicy,
 }
 
 impl Fallback {
@@ -43,14 +43,14 @@ impl Fallback {
         let name = on_one_line(&self.program.to_string_lossy());
         let reason = reason.one_line();
         // What is wrong with it may quote it, and it may have a token anywhere.
-        let Ok(verdict) = self.terms.judge(request) else {
+        let Ok(decision) = self.policy.decide(request) else {
             return Outcome::failure(format!(
                 "keyfob-relay: {reason}; {name} is not asked: the request on stdin is not a CredentialProviderRequest\n"
             ));
         };
-        let request = match verdict {
-            Verdict::Ask(request) => request,
-            Verdict::Skip { why, response } => {
+        let request = match decision {
+            Decision::Run(request) => request,
+            Decision::Skip { why, response } => {
                 let why = on_one_line(&why);
                 let stderr = format!("keyfob-relay: {reason}; {name} is not asked: {why}\n");
                 return Outcome { stderr, ..Outcome::success(response) };

@@ -15,9 +15,9 @@ mod fallback;
 mod http;
 mod json;
 mod outcome;
+mod policy;
 mod provider;
 mod stdin;
-mod terms;
 mod text;
 
 use std::{

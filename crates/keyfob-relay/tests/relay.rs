@@ -557,7 +557,7 @@ fn the_timeout_is_for_the_whole_answer_and_a_late_rest_leads_to_no_other_program
     });
 
     let line =
-        format!("keyfob-credential-provider --timeout 1s --down-after 500ms {RUN} -- {plugin}");
+        format!("keyfob-credential-provider --timeout 1s --down-after 400ms {RUN} -- {plugin}");
     let ran = node.run(&line, REQUEST);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
