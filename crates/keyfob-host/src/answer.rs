@@ -169,11 +169,12 @@ impl Pull {
         self.caller.as_ref()
     }
 
-    /// The token that came with the pull.
+    /// Whether only providers that use the pod's service account may be asked.
     pub(crate) fn is_only_as_pod(&self) -> bool {
         self.only_as_pod
     }
 
+    /// The token that came with the pull.
     pub(crate) fn token(&self) -> Option<&ReadToken> {
         self.token.as_deref()
     }

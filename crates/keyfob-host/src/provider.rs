@@ -6,7 +6,7 @@
 
 mod answer;
 mod run;
-mod turns;
+mod run_queue;
 
 use std::{
     path::Path,
@@ -34,7 +34,7 @@ use crate::{
     question::{HeldQuestion, Question},
 };
 pub use run::FAILURES_LOG_TARGET;
-use turns::{Claim, Turns};
+use run_queue::{QueueInterest, RunQueue};
 
 /// What all providers of a host stand in.
 #[derive(Debug)]
@@ -66,8 +66,8 @@ pub(crate) struct Provider {
     plugin: Plugin,
     cache: Cache,
     runs: Group<RunOutcome>,
-    /// The places for processes; `None` if any number may run at once.
-    turns: Option<Arc<Turns>>,
+    /// The queue for runs of the plugin; `None` if any number may run at once.
+    run_queue: Option<Arc<RunQueue>>,
     failures: Failures,
     metrics: PluginMetrics,
     around: Arc<Surroundings>,
@@ -123,7 +123,7 @@ pub(crate) struct InFlight {
     question: Arc<HeldQuestion>,
     waiter: Waiter<RunOutcome>,
     /// Keeps the run in the queue.
-    _claim: Option<Claim>,
+    _interest: Option<QueueInterest>,
 }
 
 impl Provider {
@@ -135,7 +135,7 @@ impl Provider {
             plugin: Plugin::new(&config, name.clone(), around.plugins.clone(), options),
             cache: Cache::new(around.clock.now(), options.max_cache_entries),
             runs: Group::default(),
-            turns: options.max_runs_per_provider.map(Turns::new),
+            run_queue: options.max_runs_per_provider.map(RunQueue::new),
             failures: Failures::new(options.backoff),
             source: Source::provider(name.clone()),
             name,

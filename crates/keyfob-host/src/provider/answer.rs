@@ -55,13 +55,13 @@ impl Provider {
         question: Question<'_>,
         run: InFlight,
     ) -> ProviderOutcome {
-        if let Some(outcome) = self.claim(run.outcome().await, question) {
+        if let Some(outcome) = self.outcome_for(run.outcome().await, question) {
             return outcome;
         }
         match self.answer(question, self.around.clock.now()) {
             Step::Done(outcome) => outcome,
             Step::Waiting(run) => {
-                let outcome = self.claim(run.outcome().await, question);
+                let outcome = self.outcome_for(run.outcome().await, question);
                 outcome.unwrap_or_else(|| ProviderOutcome::Failed(Arc::new(CallError::Lost)))
             }
         }
@@ -69,7 +69,7 @@ impl Provider {
 
     /// Upstream's key of a flight has the token and not the account, so that two accounts with one token share a run.
     /// Each keeps the answer of that run as its own; what one found in the cache is not the other's, who asks again.
-    fn claim(
+    fn outcome_for(
         &self,
         outcome: Option<RunOutcome>,
         question: Question<'_>,
@@ -107,10 +107,11 @@ impl Provider {
     /// Joins the run that answers a question, or is to start one.
     fn join(&self, question: Question<'_>) -> (InFlight, Option<Leader<RunOutcome>>) {
         let key = question.flight_key;
-        // Before the flight is joined, so that its run has its turn when it would be this caller's.
-        let claim = self.turns.as_ref().map(|turns| turns.claim(key, question.caller));
+        // Before the flight is joined, so that its run gets the priority of this caller too.
+        let queue = self.run_queue.as_ref();
+        let interest = queue.map(|queue| queue.register_interest(key, question.caller));
         let (waiter, leader) = self.runs.join(key);
-        (InFlight { question: question.hold(), waiter, _claim: claim }, leader)
+        (InFlight { question: question.hold(), waiter, _interest: interest }, leader)
     }
 
     /// Finishes at once if the answer was stored since the caller looked in the cache, or if the question is not to be asked now.
@@ -138,9 +139,9 @@ impl Provider {
 }
 
 impl InFlight {
-    /// Waits for the run. Meanwhile it is wanted.
+    /// Waits for the run. Until it ends, the interest keeps it in the queue.
     async fn outcome(self) -> Option<RunOutcome> {
-        let Self { waiter, _claim, .. } = self;
+        let Self { waiter, _interest, .. } = self;
         waiter.outcome().await
     }
 }

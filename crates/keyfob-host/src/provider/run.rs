@@ -10,7 +10,7 @@ use keyfob_exec::single_flight::Leader;
 use keyfob_keyring::{Logins, ProviderSource, ServiceAccountCoordinates, Source};
 use tracing::{Instrument as _, Span, field::Empty, trace_span};
 
-use super::{Fetched, InFlight, Obtained, Provider, RunOutcome, turns::Place};
+use super::{Fetched, InFlight, Obtained, Provider, RunOutcome, run_queue::Admission};
 use crate::{
     CallError, Identity, PodReference,
     cache::Entry,
@@ -23,10 +23,9 @@ use crate::{
 pub const FAILURES_LOG_TARGET: &str = "keyfob_host::provider_failures";
 
 impl Provider {
-    /// The run belongs to no caller once it has started: they may leave, and its answer is cached. One that still waits for its turn
-    /// when its last caller leaves is not
-    /// started; `in_queue` keeps a renewal in the queue, which has no caller. What is lost with a run, by a panic or the end of its runtime,
-    /// is only its answer.
+    /// Starts the plugin as soon as the queue permits it. A run belongs to no caller once it has started: all callers may leave, and its
+    /// answer is cached. A run that is still queued when its last caller leaves is not started. A renewal has no caller, so `in_queue` keeps
+    /// it in the queue. A run that is lost, by a panic or the end of its runtime, loses only its own answer.
     pub(super) fn run_plugin(
         self: &Arc<Self>,
         leader: Leader<RunOutcome>,
@@ -36,18 +35,19 @@ impl Provider {
         let Some(runtime) = self.around.runtime() else {
             return leader.finish(Err(Arc::new(CallError::NoRuntime)));
         };
-        let place = self.turns.as_ref().map(|turns| turns.place(question.get().flight_key));
+        let queue = self.run_queue.as_ref();
+        let admission = queue.map(|queue| queue.enqueue(question.get().flight_key));
         let (provider, question) = (self.clone(), question.clone());
         // In the trace of the caller that began it.
         let caller = Span::current();
         runtime.clone().spawn(async move {
-            let waited = matches!(place, Some(Place::Later(_)));
+            let waited = matches!(admission, Some(Admission::Queued(_)));
             // Held while the plugin runs.
-            let _turn = match place {
+            let _permit = match admission {
                 None => None,
-                Some(Place::Now(turn)) => Some(turn),
-                Some(Place::Later(turn)) => match turn.await {
-                    Ok(turn) => Some(turn),
+                Some(Admission::Granted(permit)) => Some(permit),
+                Some(Admission::Queued(permit)) => match permit.await {
+                    Ok(permit) => Some(permit),
                     // A caller that asks for many images and leaves must not keep the others waiting.
                     Err(_) => return,
                 },

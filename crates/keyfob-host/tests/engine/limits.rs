@@ -209,7 +209,7 @@ async fn a_kubelet_that_wants_what_a_caller_has_queued_does_not_wait_for_that_ca
 }
 
 #[tokio::test]
-async fn what_only_a_kubelet_that_has_left_wanted_first_is_the_callers_again() {
+async fn a_run_loses_its_priority_when_the_kubelet_that_wanted_it_leaves() {
     let (mut stage, gate) = (Stage::new(Says::Failure), Gate::new());
     let host = limited(&mut stage, &gate, Some(1));
     for image in ["r.io/a", "r.io/b", "r.io/wanted"] {
