@@ -81,10 +81,7 @@ pub struct RegistryCredentialPluginResponse {
 
 impl RegistryCredentialPluginResponse {
     const FIELDS: &FieldTable<Self> = &[
-        ("expirationTimestamp", |response, item| {
-            response.expiration = item.timestamp()?;
-            Ok(())
-        }),
+        ("expirationTimestamp", |response, item| item.read_timestamp(&mut response.expiration)),
         ("username", |response, item| item.read_text(&mut response.username)),
         ("password", |response, item| item.read_secret(&mut response.password)),
     ];

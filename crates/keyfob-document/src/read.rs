@@ -105,6 +105,26 @@ impl<'a> Item<'a> {
         Ok(())
     }
 
+    /// Puts a boolean into its place; `null` leaves what is there.
+    pub fn read_bool(&self, target: &mut bool) -> Result<(), FieldError> {
+        if let Some(value) = self.bool()? {
+            *target = value;
+        }
+        Ok(())
+    }
+
+    /// Puts a 32-bit integer into its place; `null` empties it, as it does a pointer in Go.
+    pub fn read_integer(&self, target: &mut Option<i32>) -> Result<(), FieldError> {
+        *target = self.integer()?;
+        Ok(())
+    }
+
+    /// Puts an RFC 3339 time into its place; `null` empties it, as it does a pointer in Go.
+    pub fn read_timestamp(&self, target: &mut Option<Timestamp>) -> Result<(), FieldError> {
+        *target = self.timestamp()?;
+        Ok(())
+    }
+
     /// A boolean; `None` for `null`.
     pub fn bool(&self) -> Result<Option<bool>, FieldError> {
         match &self.node.value {
@@ -218,12 +238,9 @@ impl<'a> Item<'a> {
     ///
     /// const FIELDS: &FieldTable<(String, bool)> = &[
     ///     ("name", |(name, _), item| item.read_text(name)),
-    ///     ("default", |(_, default), item| {
-    ///         *default = item.bool()?.unwrap_or_default();
-    ///         Ok(())
-    ///     }),
+    ///     ("default", |(_, default), item| item.read_bool(default)),
     /// ];
-    /// let document = Document::read(b"{name: a, default: true}")?;
+    /// let document = Document::read(b"name: a\ndefault: true")?;
     /// let mut read = Default::default();
     /// Reading::default().root(&document.root).read_fields(FIELDS, &mut read)?;
     /// assert_eq!(read, ("a".into(), true));

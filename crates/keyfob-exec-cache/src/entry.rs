@@ -96,7 +96,8 @@ impl Entry {
         let status =
             ExecCredentialStatus::decode(fields.credential?.as_str().as_bytes(), version).ok()?;
         let stored = fields.stored?.to_system_time()?;
-        Some(Self { id: fields.id, stored, pid: fields.pid, version, status })
+        let pid = fields.pid.unwrap_or_default();
+        Some(Self { id: fields.id, stored, pid, version, status })
     }
 }
 
@@ -106,27 +107,18 @@ struct Fields {
     key: String,
     id: String,
     stored: Option<Timestamp>,
-    pid: i32,
+    pid: Option<i32>,
     version: String,
     credential: Option<RawJson>,
 }
 
 impl Fields {
     const TABLE: &FieldTable<Self> = &[
-        ("keyfobExecCache", |fields, item| {
-            fields.format = item.integer()?;
-            Ok(())
-        }),
+        ("keyfobExecCache", |fields, item| item.read_integer(&mut fields.format)),
         ("key", |fields, item| item.read_text(&mut fields.key)),
         ("id", |fields, item| item.read_text(&mut fields.id)),
-        ("stored", |fields, item| {
-            fields.stored = item.timestamp()?;
-            Ok(())
-        }),
-        ("pid", |fields, item| {
-            fields.pid = item.integer()?.unwrap_or_default();
-            Ok(())
-        }),
+        ("stored", |fields, item| item.read_timestamp(&mut fields.stored)),
+        ("pid", |fields, item| item.read_integer(&mut fields.pid)),
         ("apiVersion", |fields, item| item.read_text(&mut fields.version)),
         ("credential", |fields, item| {
             fields.credential = Some(item.node().into());

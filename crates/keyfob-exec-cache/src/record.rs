@@ -90,18 +90,9 @@ struct Fields {
 
 impl Fields {
     const TABLE: &FieldTable<Self> = &[
-        ("run", |fields, item| {
-            fields.run = item.integer()?;
-            Ok(())
-        }),
-        ("pid", |fields, item| {
-            fields.pid = item.integer()?;
-            Ok(())
-        }),
-        ("at", |fields, item| {
-            fields.at = item.timestamp()?;
-            Ok(())
-        }),
+        ("run", |fields, item| item.read_integer(&mut fields.run)),
+        ("pid", |fields, item| item.read_integer(&mut fields.pid)),
+        ("at", |fields, item| item.read_timestamp(&mut fields.at)),
         ("state", |fields, item| item.read_text(&mut fields.state)),
         ("text", |fields, item| item.read_text(&mut fields.text)),
     ];

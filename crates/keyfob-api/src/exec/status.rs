@@ -171,10 +171,7 @@ struct StatusFields {
 
 impl StatusFields {
     const FIELDS: &FieldTable<Self> = &[
-        ("expirationTimestamp", |status, item| {
-            status.expiration = item.timestamp()?;
-            Ok(())
-        }),
+        ("expirationTimestamp", |status, item| item.read_timestamp(&mut status.expiration)),
         ("token", |status, item| item.read_secret(&mut status.token)),
         ("clientCertificateData", |status, item| item.read_secret(&mut status.certificate)),
         ("clientKeyData", |status, item| item.read_secret(&mut status.key)),

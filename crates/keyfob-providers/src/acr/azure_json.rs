@@ -6,7 +6,7 @@ use std::path::Path;
 
 use keyfob_api::{
     Secret,
-    document::{Document, FieldError, FieldTable, Item, Reading},
+    document::{Document, FieldTable, Reading},
 };
 use keyfob_exec::{Environment, read_bounded};
 use keyfob_plugin::{Doing as _, Failure};
@@ -62,10 +62,10 @@ impl AzureJson {
             item.read_text(&mut config.user_assigned_identity)
         }),
         ("useManagedIdentityExtension", |config, item| {
-            read_bool(&mut config.managed_identity, item)
+            item.read_bool(&mut config.managed_identity)
         }),
         ("useFederatedWorkloadIdentityExtension", |config, item| {
-            read_bool(&mut config.federated_identity, item)
+            item.read_bool(&mut config.federated_identity)
         }),
     ];
 
@@ -138,13 +138,6 @@ impl AzureJson {
             Managed::ClientId(id)
         }
     }
-}
-
-fn read_bool(target: &mut bool, item: Item<'_>) -> Result<(), FieldError> {
-    if let Some(value) = item.bool()? {
-        *target = value;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
