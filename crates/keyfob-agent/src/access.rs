@@ -19,9 +19,9 @@ use std::{
 use keyfob_agent_config::{Action, AgentConfig, Precaution, RuleMismatch, Subject, may_be_allowed};
 use keyfob_api::{Chain, MatchTarget, Timestamp};
 use keyfob_caller::{Caller, CallerPlace};
+use keyfob_exec::PeerProcess;
 use keyfob_host::{GivenToken, ProviderOutcome, ProviderReport, Pull};
 use keyfob_keyring::{Credential, select};
-use keyfob_net::server::PeerProcess;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 

@@ -36,6 +36,7 @@ use hyper::{
     service::{Service, service_fn},
 };
 use hyper_util::rt::TokioIo;
+use keyfob_exec::PeerProcess;
 use tokio::{
     sync::{oneshot, watch},
     task::JoinSet,
@@ -60,7 +61,6 @@ use self::{
     response_body::ResponseBody,
     socket::Socket,
 };
-pub use keyfob_exec::PeerProcess;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use keyfob_net::server::PeerProcess;
+use keyfob_exec::PeerProcess;
 use tokio::time::Instant;
 
 use super::{Granted, GrantedCredential, ProviderDecision, Requester, rfc3339};

@@ -11,9 +11,10 @@ use std::{
 use keyfob_agent_config::{Action, Subject};
 use keyfob_api::CredentialProviderRequest;
 use keyfob_caller::{Caller, CallerPlace, ContainerEvidence, NodePod};
-use keyfob_exec::{BoxFuture, Finished, Invocation, RunError, Runner, Status, StderrTail, Stdin};
+use keyfob_exec::{
+    BoxFuture, Finished, Invocation, PeerProcess, RunError, Runner, Status, StderrTail, Stdin,
+};
 use keyfob_host::{IdentityError, Pull, ServiceAccount, ServiceAccounts, Token, TokenRequest};
-use keyfob_net::server::PeerProcess;
 use keyfob_testkit::FakeRunner;
 use rustix::process::getuid;
 use tempfile::TempDir;

@@ -6,7 +6,8 @@ use ::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
 use keyfob_api::Chain;
-use keyfob_net::server::{PeerProcess, RequestBody};
+use keyfob_exec::PeerProcess;
+use keyfob_net::server::RequestBody;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 

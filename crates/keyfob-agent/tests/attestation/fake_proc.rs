@@ -9,7 +9,7 @@ use std::{
 };
 
 use keyfob_caller::{AttestError, Caller, CallerPlace, ContainerEvidence, HostReference};
-use keyfob_net::server::PeerProcess;
+use keyfob_exec::PeerProcess;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 

@@ -2,13 +2,14 @@
 
 use std::{io, os::unix::net::UnixListener as StdUnixListener};
 
+use keyfob_exec::PeerProcess;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener, UnixStream},
 };
 use tracing::debug;
 
-use super::{Peer, PeerProcess};
+use super::Peer;
 
 /// A stream of bytes in both directions.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}

@@ -5,7 +5,8 @@ use std::{convert::Infallible, future};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::{body::Bytes, service::service_fn};
-use keyfob_net::server::{Limits, Listener, PeerProcess, RequestBody, serve};
+use keyfob_exec::PeerProcess;
+use keyfob_net::server::{Limits, Listener, RequestBody, serve};
 use rustix::process::{getegid, geteuid, getpid};
 use tokio::{
     io::{
