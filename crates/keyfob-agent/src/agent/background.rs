@@ -26,6 +26,8 @@ const WARM_UP_PAUSE: Duration = Duration::from_millis(50);
 /// How many answers of the same providers are renewed at the same time for root, or for one caller. Their plugin runs wait in the same
 /// queue as those for requests.
 const RENEWALS_AT_ONCE: usize = 4;
+/// On whose account the plugin runs that renew what root has requested.
+const OWN_RENEWALS: &str = "renewals";
 
 /// Requests remembered images again: after the start, and before their answers expire.
 pub(super) async fn stay_warm(shared: Arc<Shared>) {
@@ -119,11 +121,9 @@ impl Shared {
 
     /// Asks with the node's identity, for the cache.
     async fn renew(&self, image: &str, caller: Option<CallerKey>) {
-        let mut pull = Pull::of_repository(image);
-        if let Some(caller) = caller {
-            // What a caller has requested is not renewed at the expense of root either.
-            pull = pull.for_caller(caller.queue_name());
-        }
+        // Nobody waits for a renewal. So it takes turns with the runs of other callers, also if root has requested the image.
+        let caller = caller.map_or_else(|| OWN_RENEWALS.into(), |caller| caller.queue_name());
+        let pull = Pull::of_repository(image).for_caller(caller);
         let providers = self.allowed_providers(&pull);
         let ahead = self.config().warm.refresh_ahead;
         if providers.is_empty() {

@@ -49,7 +49,7 @@ struct QueuedRun {
 struct CallerLoad {
     interests: usize,
     running: usize,
-    /// When a run was last started for this caller.
+    /// When a run was last started for this caller, or when it came if none was.
     last_served: u64,
 }
 
@@ -98,7 +98,9 @@ impl RunQueue {
     ) -> QueueInterest {
         let mut state = self.lock();
         if let Some(caller) = caller {
-            state.callers.entry(caller.clone()).or_default().interests += 1;
+            // A caller that comes back is no better off than those that have been waiting.
+            let load = CallerLoad { last_served: state.ticks, ..CallerLoad::default() };
+            state.callers.entry(caller.clone()).or_insert(load).interests += 1;
         }
         state.questions.entry(question.into()).or_default().callers.push(caller.cloned());
         drop(state);

@@ -237,9 +237,9 @@ async fn callers_take_turns() {
         }
         // The last one is what the other caller asked for first.
         pulls.push(pull_for(&host, "modest", "r.io/49").await);
-        gate.let_go(8 - at_once).await;
+        gate.let_go(9 - at_once).await;
         let started = gate.started();
-        assert_eq!(started.len(), 8, "{started:?}");
+        assert_eq!(started.len(), 9, "{started:?}");
         for image in ["r.io/x", "r.io/y", "r.io/z", "r.io/49"] {
             assert!(started.iter().any(|each| each == image), "{most}: {started:?}");
         }
@@ -247,5 +247,30 @@ async fn callers_take_turns() {
         for pull in pulls {
             assert_eq!(did(&pull.await.unwrap())[0].1, "ran");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_comes_back_again_and_again_keeps_nobody_waiting() {
+    let (mut stage, gate) = (Stage::new(Says::Failure), Gate::new());
+    // One place for all callers together.
+    let host = limited(&mut stage, &gate, Some(2));
+    let mut pulls = vec![pull_for(&host, "first", "r.io/0").await];
+    for image in ["r.io/x", "r.io/y", "r.io/z"] {
+        pulls.push(pull_for(&host, "waiting", image).await);
+    }
+    // Each of them is unknown again when it has its answer.
+    for number in 1..7 {
+        let caller = if number % 2 == 0 { "first" } else { "second" };
+        pulls.push(pull_for(&host, caller, &format!("r.io/{number}")).await);
+        gate.let_go(1).await;
+    }
+    let started = gate.started();
+    for image in ["r.io/x", "r.io/y", "r.io/z"] {
+        assert!(started.iter().any(|each| each == image), "{started:?}");
+    }
+    gate.let_go(100).await;
+    for pull in pulls {
+        assert_eq!(did(&pull.await.unwrap())[0].1, "ran");
     }
 }
