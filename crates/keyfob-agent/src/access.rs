@@ -67,6 +67,17 @@ pub(crate) struct GrantedCredential {
     pub(crate) expires: Option<SystemTime>,
 }
 
+/// What providers answered, and by which rules it may be handed out.
+struct Asked {
+    /// What the rules said when they were asked.
+    before: Vec<ProviderDecision>,
+    reports: Reports,
+    /// The rule by which the first was asked.
+    rule: Option<String>,
+    /// The configuration that must allow it now.
+    config: Arc<AgentConfig>,
+}
+
 /// What the rules say about one provider.
 #[derive(Clone, Debug)]
 pub(crate) struct ProviderDecision {
@@ -118,26 +129,8 @@ impl Shared {
             let message = format!("{repository:?} is not the name of an image");
             return Err(ApiError::new(ErrorCode::BadRequest, message));
         };
-        let (before, reports, rule, config) = loop {
-            let ended = self.reloads_ended();
-            let decisions = self.decide(&requester.subject(), &pull, &target);
-            if decisions.is_empty() {
-                return Err(self.unmatched(requester, repository));
-            }
-            attempt.asks(&decisions);
-            if attempt.rule.is_none() {
-                return Err(denied(attempt, requester, repository, &decisions));
-            }
-            let token = wanted.token.clone();
-            let reports = self.ask(requester, pull.clone(), &decisions, token).await;
-            // No rule decides about a process that is gone.
-            let rule = attempt.rule.take();
-            self.attest_again(attempt, requester).await?;
-            let config = self.next_config();
-            if self.is_at_most_one_reload_later(ended) {
-                break (decisions, reports, rule, config);
-            }
-        };
+        let Asked { before, reports, rule, config } =
+            self.ask_between_reloads(attempt, requester, &wanted, (&pull, &target)).await?;
         let mut credentials = reports.credentials();
         if credentials.is_empty() {
             let (error, reason) = reports.error(repository, requester.is_root_on_host());
@@ -156,6 +149,37 @@ impl Shared {
         self.remember(requester, repository, &decisions, &granted);
         attempt.granted(&granted);
         Ok(granted)
+    }
+
+    /// Decides and asks, and asks again if more than one reload happened meanwhile: whoever was asked then may be of neither configuration
+    /// by which it is decided.
+    async fn ask_between_reloads(
+        &self,
+        attempt: &mut Attempt<'_>,
+        requester: &Requester,
+        wanted: &Wanted<'_>,
+        (pull, target): (&Pull, &MatchTarget),
+    ) -> Result<Asked, ApiError> {
+        let repository = wanted.repository.as_str();
+        loop {
+            let ended = self.reloads_ended();
+            let before = self.decide(&requester.subject(), pull, target);
+            if before.is_empty() {
+                return Err(self.unmatched(requester, repository));
+            }
+            attempt.asks(&before);
+            if attempt.rule.is_none() {
+                return Err(denied(attempt, requester, repository, &before));
+            }
+            let reports = self.ask(requester, pull.clone(), &before, wanted.token.clone()).await;
+            // No rule decides about a process that is gone.
+            let rule = attempt.rule.take();
+            self.attest_again(attempt, requester).await?;
+            let config = self.next_config();
+            if self.is_at_most_one_reload_later(ended) {
+                return Ok(Asked { before, reports, rule, config });
+            }
+        }
     }
 
     /// The refusal of an image that no provider matches. Whom the rules allow nothing at all is not told what providers there are.

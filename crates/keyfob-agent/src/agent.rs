@@ -75,7 +75,7 @@ pub(crate) struct Shared {
     path: PathBuf,
     gates: FeatureGates,
     config: ArcSwap<AgentConfig>,
-    /// The same, but during a reload: then the providers may already be those of this one, and not yet of the other.
+    /// The newest configuration. It differs from `config` only during a reload, while the host may already have its providers.
     next_config: ArcSwap<AgentConfig>,
     reloads_begun: AtomicU64,
     reloads_ended: AtomicU64,

@@ -38,8 +38,8 @@ pub(crate) struct CachedLogin {
     pub(crate) username: String,
 }
 
-/// What was read, and when.
-type Snapshot = (SystemTime, Arc<[CachedLogin]>);
+/// What was read, when, and after how many reloads.
+type Snapshot = (SystemTime, u64, Arc<[CachedLogin]>);
 
 #[derive(Debug, Default)]
 pub(crate) struct CachedLogins {
@@ -48,7 +48,7 @@ pub(crate) struct CachedLogins {
 }
 
 impl CachedLogins {
-    /// The logins of at most a second ago, for a caller that has not asked for them too often.
+    /// The logins of at most a second ago and of this configuration, for a caller that has not asked for them too often.
     pub(crate) async fn get(
         &self,
         shared: &Arc<Shared>,
@@ -59,8 +59,9 @@ impl CachedLogins {
             return Err(ApiError::new(ErrorCode::RateLimited, message).help("ask less often"));
         }
         let mut latest = self.latest.clone().lock_owned().await;
-        let now = shared.clock.now();
-        if let Some((time, logins)) = &*latest
+        let (now, reloads) = (shared.clock.now(), shared.reloads_ended());
+        if let Some((time, of, logins)) = &*latest
+            && *of == reloads
             && now.duration_since(*time).is_ok_and(|age| age < MAX_AGE)
         {
             return Ok(logins.clone());
@@ -69,7 +70,7 @@ impl CachedLogins {
         // The thread holds the lock, so that callers who go away do not start another one.
         let reading = spawn_blocking(move || {
             let logins: Arc<[CachedLogin]> = read(&shared, now).into();
-            *latest = Some((now, logins.clone()));
+            *latest = Some((now, reloads, logins.clone()));
             logins
         });
         let failed = |_| ApiError::new(ErrorCode::Unavailable, "the cache cannot be read");

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use http::Response;
-use keyfob_agent_config::{Action, decide, may_be_allowed};
+use keyfob_agent_config::{Action, AgentConfig, decide, may_be_allowed};
 use keyfob_api::server_address;
 use serde::Serialize;
 use tokio::task::yield_now;
@@ -72,22 +72,27 @@ pub(super) async fn list(
     attempt: &mut Attempt<'_>,
     requester: &Requester,
 ) -> Result<Response<Body>, ApiError> {
-    let (subject, config) = (requester.subject(), shared.config());
+    let subject = requester.subject();
     let _active = shared.activate(requester)?;
     let (mut registries, mut providers) = (BTreeMap::new(), Vec::new());
     // Docker's clients expect a list; the log says that the caller may have nothing.
-    if !may_be_allowed(&config.rules, &subject, &[Action::Allow]) {
+    if !may_be_allowed(&shared.config().rules, &subject, &[Action::Allow]) {
         let message = format!("no rule allows anything to {}", requester.described());
         attempt.finish(Err(&ApiError::new(ErrorCode::Denied, message)));
         return Ok(json(&registries));
     }
     let logins = shared.cached_logins.get(shared, &requester.key()).await?;
+    // During a reload, the logins may be of either configuration: both must allow them.
+    let configs = [shared.config(), shared.next_config()];
     for (number, login) in logins.iter().enumerate() {
         if number % DECISIONS_WITHOUT_A_PAUSE == 0 {
             yield_now().await;
         }
-        let rule = decide(&config.rules, &subject, &login.target, &login.provider);
-        if rule.is_some_and(|rule| rule.action == Action::Allow) {
+        let is_allowed = |config: &Arc<AgentConfig>| {
+            let rule = decide(&config.rules, &subject, &login.target, &login.provider);
+            rule.is_some_and(|rule| rule.action == Action::Allow)
+        };
+        if configs.iter().all(is_allowed) {
             registries.entry(&*login.url).or_insert(&*login.username);
             providers.push(&login.provider);
         }
