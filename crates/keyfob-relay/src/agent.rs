@@ -143,7 +143,7 @@ impl AgentOptions {
         self.read(&mut connection, sent, self.timeout).map(Some)
     }
 
-    /// Whether anything answers, whatever it is. An agent that does not have the whole limit for that, because the deadline comes before,
+    /// Whether the agent does anything: it answers, whatever it is, or closes the connection, as it does if it has too many. An agent that does not have the whole limit for that, because the deadline comes before,
     /// counts as busy.
     fn is_alive(&self, limit: Duration, deadline: Deadline) -> Result<bool, AskError> {
         if !deadline.time_left().is_ok_and(|left| left >= limit) {
@@ -155,7 +155,7 @@ impl AgentOptions {
             connection.write_all(&request)?;
             connection.wait(limit)
         };
-        Ok(probe() == Ok(WaitOutcome::Data))
+        Ok(matches!(probe(), Ok(WaitOutcome::Data | WaitOutcome::Closed)))
     }
 
     fn read(

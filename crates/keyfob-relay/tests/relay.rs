@@ -490,21 +490,24 @@ fn an_agent_that_takes_the_place_of_one_that_was_killed_is_asked_again() {
 
 #[test]
 fn an_agent_that_is_alive_and_closes_connections_is_not_down() {
-    let node = Node::new();
-    let plugin = node.script("echo started");
-    node.busy_agent(|request, mut connection| {
-        if request.starts_with("GET ") {
-            connection.write_all(response(200, "{}").as_bytes()).unwrap();
-        }
-        ControlFlow::Continue(())
-    });
-    let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
-    let report = format!(
-        "keyfob-relay: the agent closed the connection without an answer: {}; its log may tell why: journalctl -u \
-         keyfob-agent\n",
-        node.socket().display()
-    );
-    assert_eq!(node.run(&line, REQUEST), ran(1, "", report));
+    // If others take up all of its connections, it closes those of the relay too.
+    for answers_the_probe in [true, false] {
+        let node = Node::new();
+        let plugin = node.script("echo started");
+        node.busy_agent(move |request, mut connection| {
+            if answers_the_probe && request.starts_with("GET ") {
+                connection.write_all(response(200, "{}").as_bytes()).unwrap();
+            }
+            ControlFlow::Continue(())
+        });
+        let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
+        let report = format!(
+            "keyfob-relay: the agent closed the connection without an answer: {}; its log may tell why: journalctl -u \
+             keyfob-agent\n",
+            node.socket().display()
+        );
+        assert_eq!(node.run(&line, REQUEST), ran(1, "", report));
+    }
 }
 
 #[test]
