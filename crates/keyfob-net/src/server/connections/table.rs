@@ -267,11 +267,11 @@ impl Table {
             || of_peer * 4 >= self.limits.connections_per_peer * 3
     }
 
-    /// Which connection to evict: the least busy first, then of the peer with the most connections, then the longest in that
-    /// state.
+    /// Which connection to evict: the least busy first, then of the peer with the most connections that could make way, then the longest
+    /// in that state. Connections that are answered do not count: a peer that waits for many answers would lose each new connection.
     fn first_to_go(&self, is_one: impl Fn(&Record) -> bool, now: Instant) -> Option<Id> {
         let mut count_of = HashMap::<Peer, usize>::new();
-        for record in self.records.values() {
+        for record in self.records.values().filter(|it| it.can_make_way(now).is_some()) {
             *count_of.entry(record.peer).or_default() += 1;
         }
         let candidates = self.records.iter().filter(|(_, it)| is_one(it) && it.evict.is_some());
@@ -382,6 +382,19 @@ mod tests {
         assert_eq!((rig.room(9), rig.told()), (Room::Soon, vec![]));
         rig.table.remove(2);
         assert_eq!(rig.room(9), Room::Free);
+    }
+
+    #[test]
+    fn a_peer_that_waits_for_many_answers_does_not_lose_its_next_connection() {
+        let mut rig = Rig::new();
+        for (peer, state) in [(1, State::Idle), (1, State::Idle), (3, State::Idle)] {
+            rig.add(peer, state);
+        }
+        for _ in 0..4 {
+            rig.add(2, State::Active);
+        }
+        rig.add(2, State::Idle);
+        assert_eq!((rig.room(4), rig.told()), (Room::Soon, vec![(0, Reason::MadeWay)]));
     }
 
     #[test]
