@@ -46,4 +46,5 @@ pub use client::{AgentClient, AgentClientError, AgentCredential, AgentCredential
 pub use error::ErrorCode;
 #[cfg(feature = "agent")]
 pub use sockets::{HttpListener, InheritedSockets, SocketError, Sockets};
+#[cfg(feature = "agent")]
 pub use status::relative_time;

@@ -45,7 +45,7 @@ pub(super) enum Plan {
     /// It has these providers already, just as they are wanted.
     Nothing(PathBuf),
     /// There is none yet.
-    Create { path: PathBuf, text: String },
+    Create { path: PathBuf, text: String, mode: u32 },
     /// It gets these providers, and keeps its others.
     Merge { old: OldFile, merged: Box<Merged> },
 }
@@ -128,7 +128,8 @@ impl Plan {
         let Some(old) = OldFile::read(wanted.path)? else {
             check_place(wanted.path)?;
             let text = wanted.form.print(wanted.config);
-            return Ok(Self::Create { path: wanted.path.to_owned(), text });
+            let mode = mode_of_new_file(wanted.config);
+            return Ok(Self::Create { path: wanted.path.to_owned(), text, mode });
         };
         let path = old.path.clone();
         let config = Config::from_files([(&path, &old.text)]);
@@ -188,9 +189,13 @@ impl Plan {
         }
         let draft = match &self {
             Self::Nothing(_) => None,
-            Self::Create { path, text } => Some(draft(path, text.as_bytes(), None)?),
+            Self::Create { path, text, mode } => {
+                let draft = draft(path, text.as_bytes())?;
+                draft.as_file().set_permissions(Permissions::from_mode(*mode))?;
+                Some(draft)
+            }
             Self::Merge { old, merged } => {
-                Some(draft(&old.path, merged.text.as_bytes(), Some(&old.metadata))?)
+                Some(draft_like(&old.path, merged.text.as_bytes(), &old.metadata)?)
             }
         };
         Ok(Staged { plan: self, draft })
@@ -279,7 +284,7 @@ impl OldFile {
         for number in numbers {
             let mut name = self.path.clone().into_os_string();
             name.push(format!(".bak-{now}{number}"));
-            let draft = draft(&self.path, &self.text, Some(&self.metadata))?;
+            let draft = draft_like(&self.path, &self.text, &self.metadata)?;
             match draft.persist_noclobber(&name) {
                 Ok(_) => return Ok(name.into()),
                 Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -350,25 +355,33 @@ pub(super) fn also_configured(path: &Path, config: &Config) -> Vec<String> {
     others.into_iter().filter_map(warning).collect()
 }
 
-/// A file without its name yet, beside its place; with the owner and the mode of another.
-fn draft(path: &Path, text: &[u8], like: Option<&Metadata>) -> io::Result<NamedTempFile> {
+/// Who may read a new file: only its owner, such as the kubelet, if it has variables for plugins, which may be secrets.
+fn mode_of_new_file(config: &Config) -> u32 {
+    let has_variables = config.providers.iter().any(|provider| !provider.env.is_empty());
+    if has_variables { 0o600 } else { 0o644 }
+}
+
+/// A file without its name yet, beside its place. Only its owner may read it.
+fn draft(path: &Path, text: &[u8]) -> io::Result<NamedTempFile> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()
         .prefix(".keyfob-")
         .tempfile_in(directory.unwrap_or(Path::new(".")))?;
     file.write_all(text)?;
-    adopt(file.as_file(), like)?;
     file.as_file().sync_all()?;
     Ok(file)
 }
 
-fn adopt(file: &File, like: Option<&Metadata>) -> io::Result<()> {
-    let Some(like) = like else { return file.set_permissions(Permissions::from_mode(0o644)) };
+/// The same, with the owner and the mode of another file.
+fn draft_like(path: &Path, text: &[u8], like: &Metadata) -> io::Result<NamedTempFile> {
+    let draft = draft(path, text)?;
+    let file = draft.as_file();
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
         fchown(file, Some(like.uid()), Some(like.gid()))?;
     }
-    file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))
+    file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+    Ok(draft)
 }
 
 /// Provider names in a sentence.

@@ -60,9 +60,9 @@ pub(crate) struct RelayArgs {
     /// The relay to install. Without it: keyfob-relay beside this program.
     #[arg(long, value_name = "FILE", requires = "agent", help_heading = "Node agent")]
     relay: Option<PathBuf>,
-    /// If the agent does not run, or hangs for 20 seconds, run this plugin. It must be that of a provider of the agent, from which
-    /// it has its images, arguments, variables, version and token, now: after a change there, install again. Without it: the pull
-    /// fails with the reason. A name is looked for in DIR.
+    /// If the agent does not run, or hangs for 20 seconds, run this plugin of one of the agent's providers. That provider's images,
+    /// arguments, variables and token settings are copied now: install again after changing them. Without it: the pull fails with
+    /// the reason. A name is looked for in DIR.
     #[arg(
         long,
         num_args = 2,
@@ -162,7 +162,7 @@ impl RelayArgs {
     /// The agent's files may be missing if the flags say everything.
     fn agent_files(&self) -> Result<Option<AgentFiles>, RelayError> {
         let help = if !self.if_down.is_empty() {
-            "--if-down run needs the plugin's provider, which is there: name the agent's file with --agent-file"
+            "--if-down run reads the plugin's provider from the agent's files: name the agent's file with --agent-file"
         } else if self.patterns.is_empty() && !self.any_registry {
             "name the images with --match PATTERN or --any-registry, or the agent's file with --agent-file"
         } else {

@@ -309,8 +309,9 @@ fn the_status_is_followed_and_printed_when_it_changes() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the terminal of the program under test")]
-fn in_a_terminal_the_status_is_drawn_anew_each_second() {
+fn in_a_terminal_each_new_status_clears_the_screen() {
     if !is_root() {
+        println!("NOT RUN: only root may follow the status");
         return;
     }
     let agent = RunningAgent::start();

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
 };
 
@@ -97,6 +97,12 @@ fn without_an_agent_the_kubelet_runs_the_plugin_or_is_told_why_not() {
     let said = kubelet.install(&["--config-file", &config, "--merge", "--if-down", "run", &plugin]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stderr.contains("the old file is kept as "), "{}", said.stderr);
+    // Variables may be secrets. A file that was there keeps its mode.
+    let new = kubelet.path("new.yaml");
+    let said = kubelet.install(&["--config-file", &new, "--if-down", "run", &plugin]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(&config), mode(&new)), (0o644, 0o600));
     let written = fs::read_to_string(&config).unwrap();
     let args = format!(
         "--if-down\"\n  - \"run\"\n  - \"--fallback-image\"\n  - \"*.example\"\n  - \"--\"\n  - \"{plugin}\""
