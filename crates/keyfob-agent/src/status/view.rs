@@ -145,12 +145,14 @@ impl View {
 
     /// A hash in parts of equal length, between which a line may be broken.
     pub(super) fn hash_parts<'a>(&self, hash: &'a str) -> Vec<&'a str> {
-        let (algorithm, digits) = hash.split_at(hash.find(':').map_or(0, |colon| colon + 1));
-        let quarter = (digits.len() / 4).max(1);
-        let ends = (1..4).map(|part| algorithm.len() + part * quarter);
-        let mut start = 0;
-        let ends = ends.chain([hash.len()]);
-        ends.filter_map(|end| hash.get(std::mem::replace(&mut start, end)..end)).collect()
+        let digits = hash.find(':').map_or(0, |colon| colon + 1);
+        let quarter = ((hash.len() - digits) / 4).max(1);
+        let (mut parts, mut start) = (Vec::new(), 0);
+        for end in [digits + quarter, digits + 2 * quarter, digits + 3 * quarter, hash.len()] {
+            parts.extend(hash.get(start..end));
+            start = end;
+        }
+        parts
     }
 
     /// `good` or `bad`.
@@ -448,18 +450,18 @@ fn chart(title: &'static str, minutes: &[Minute], kinds: &[Kind]) -> Chart {
 /// Where the parts of a bar begin above the axis, and how high they are. Whatever there is can be seen, and no bar is higher than the chart.
 fn stack(parts: &[u64], most: u64) -> Vec<(u64, u64)> {
     let all: u64 = parts.iter().sum();
-    let mut above = parts.iter().map(|part| u64::from(*part > 0)).sum::<u64>();
-    let gaps = above.saturating_sub(1) * GAP;
-    let room = (all * HEIGHT / most.max(1)).saturating_sub(gaps).max(above * LEAST);
+    let mut visible_left = parts.iter().map(|part| u64::from(*part > 0)).sum::<u64>();
+    let gaps = visible_left.saturating_sub(1) * GAP;
+    let room = (all * HEIGHT / most.max(1)).saturating_sub(gaps).max(visible_left * LEAST);
     let (mut bottom, mut rest) = (0, room);
     let place = |part: &u64| {
         if *part == 0 {
             return (0, 0);
         }
-        above -= 1;
-        let height = match above {
+        visible_left -= 1;
+        let height = match visible_left {
             0 => rest,
-            above => (part * room / all).clamp(LEAST, rest - above * LEAST),
+            others => (part * room / all).clamp(LEAST, rest - others * LEAST),
         };
         rest -= height;
         let at = bottom;

