@@ -219,7 +219,7 @@ fn a_plugin_that_could_not_run_as_its_provider_says_is_refused() {
     fs::remove_file(node.path("agent.yaml")).unwrap();
     let path = kubelet.path("plugins/plain");
     let said = kubelet.install(&["--any-registry", "--if-down", "run", &path]);
-    let help = "keyfob: --if-down run needs the plugin's provider, which is there: name the agent's file with --agent-file\n";
+    let help = "keyfob: --if-down run reads the plugin's provider from the agent's files: name the agent's file with --agent-file\n";
     assert!(said.code == 2 && said.stderr.ends_with(help), "{}", said.stderr);
     assert!(!node.path("kubelet-plugins").exists());
 }
