@@ -41,13 +41,29 @@ impl ProcessStatus {
 
     /// Nothing if a line is missing, twice there, or not as the kernel writes it.
     fn parse(text: &[u8]) -> Option<Self> {
-        let groups = value(text, "Groups")?.split_ascii_whitespace();
+        let (mut state, mut uids, mut gids, mut groups) = (None, None, None, None);
+        // In one pass: this is read for every request. A process chooses its name, the first line, which may be anything but several lines.
+        for line in text.split(|byte| *byte == b'\n') {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+            let (key, value) = (line.get(..colon)?, line.get(colon + 1..)?);
+            let slot = match key {
+                b"State" => &mut state,
+                b"Uid" => &mut uids,
+                b"Gid" => &mut gids,
+                b"Groups" => &mut groups,
+                _ => continue,
+            };
+            if slot.replace(str::from_utf8(value).ok()?).is_some() {
+                return None;
+            }
+        }
+        let groups = groups?.split_ascii_whitespace();
         Some(Self {
-            uids: four_ids(value(text, "Uid")?)?,
-            gids: four_ids(value(text, "Gid")?)?,
+            uids: four_ids(uids?)?,
+            gids: four_ids(gids?)?,
             groups: groups.map(|group| group.parse().ok()).collect::<Option<_>>()?,
             // Zombie and dead.
-            exited: value(text, "State")?.trim_ascii_start().starts_with(['Z', 'X']),
+            exited: state?.trim_ascii_start().starts_with(['Z', 'X']),
         })
     }
 
@@ -55,15 +71,6 @@ impl ProcessStatus {
         let [_real, effective, _saved, _file_system] = self.uids;
         effective
     }
-}
-
-/// The value of the only line `KEY:VALUE`. A process chooses its name, the first line, which may be anything but several lines.
-fn value<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
-    let mut values = text
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| line.strip_prefix(key.as_bytes())?.strip_prefix(b":"));
-    let value = values.next()?;
-    values.next().is_none().then(|| str::from_utf8(value).ok())?
 }
 
 fn four_ids(text: &str) -> Option<[u32; 4]> {
