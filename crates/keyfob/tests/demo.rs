@@ -121,8 +121,8 @@ fn a_step_that_goes_wrong_is_told_and_fails_the_demo() {
 
     assert_eq!((code, stderr.as_str()), (Some(1), ""), "{stdout}");
     let of_act = |number: &str| {
-        let row = stdout.split_once(SUMMARY).unwrap().1.lines();
-        row.filter(|row| row.starts_with(number)).any(|row| row.contains(" ✓ "))
+        let summary = stdout.split_once(SUMMARY).unwrap_or_else(|| panic!("no summary: {stdout}"));
+        summary.1.lines().filter(|row| row.starts_with(number)).any(|row| row.contains(" ✓ "))
     };
     assert_eq!(["0", "1", "2", "3"].map(of_act), [true, true, false, false], "{stdout}");
     assert_nothing_left(directory.path());
