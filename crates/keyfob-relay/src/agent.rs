@@ -143,8 +143,8 @@ impl AgentOptions {
         self.read(&mut connection, sent, self.timeout).map(Some)
     }
 
-    /// Whether the agent does anything: it answers, whatever it is, or closes the connection, as it does if it has too many. An agent that does not have the whole limit for that, because the deadline comes before,
-    /// counts as busy.
+    /// Whether the agent does anything: it answers, whatever it is, or it closes the connection, as it does if it has too many. If the
+    /// deadline leaves it less than the whole limit, it counts as busy.
     fn is_alive(&self, limit: Duration, deadline: Deadline) -> Result<bool, AskError> {
         if !deadline.time_left().is_ok_and(|left| left >= limit) {
             return Err(AskError::Failed(self.busy()));
@@ -152,7 +152,8 @@ impl AgentOptions {
         let request = request("GET", "/v1/alive", "application/json", b"");
         let probe = || {
             let connection = Connection::open(&self.socket, limit, Deadline::after(limit))?;
-            connection.write_all(&request)?;
+            // This fails if the connection is closed already, which is then noticed below.
+            connection.write_all(&request).unwrap_or_default();
             connection.wait(limit)
         };
         Ok(matches!(probe(), Ok(WaitOutcome::Data | WaitOutcome::Closed)))

@@ -511,6 +511,20 @@ fn an_agent_that_is_alive_and_closes_connections_is_not_down() {
 }
 
 #[test]
+fn an_agent_that_closes_connections_before_it_reads_is_not_down() {
+    let node = Node::new();
+    let plugin = node.script("echo started");
+    let listener = UnixListener::bind(node.socket()).unwrap();
+    thread::spawn(move || listener.incoming().for_each(drop));
+    let line = format!("keyfob-credential-provider {RUN} -- {plugin}");
+    // Whether the relay has written by then differs from run to run.
+    for _ in 0..20 {
+        let ran = node.run(&line, REQUEST);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
+    }
+}
+
+#[test]
 fn without_a_fallback_an_agent_that_hangs_is_waited_for_until_the_timeout() {
     let node = Node::new();
     node.agent(|connection| {
