@@ -57,7 +57,11 @@ async fn a_file_that_is_written_or_replaced_is_noticed() {
         agent.socket.credentials(TWO).await.status == 403
     })
     .await;
-    assert_eq!(agent.status().await["rules"][0], "nobody");
+    // They refuse from the beginning of the reload, and are shown at its end.
+    eventually("the new rules are shown", || async {
+        agent.status().await["rules"][0] == "nobody"
+    })
+    .await;
     eventually("all reloads are counted", || async {
         agent.status().await["reloads"]["succeeded"] == 3
     })
